@@ -5,8 +5,6 @@ import { userRows } from './catalog/user-rows.ts'
 import { users } from './catalog/users.ts'
 import type { Definition } from './definition/service.ts'
 import { eventsIn, servedVersions } from './event-shapes.ts'
-import type { ReadHealth } from './health/reader.ts'
-import { healthReport } from './health/route.ts'
 import type { Caller } from './http/policies/authenticate.ts'
 import { checkTarget } from './http/ssrf-guard.ts'
 import { rejectUnknownParameters } from './http/strict-handling.ts'
@@ -18,6 +16,7 @@ import { accessRoutes } from './oauth/users/access-routes.ts'
 import { accountGuard, extendedAccountGuard } from './oauth/users/account-guard.ts'
 import { type AccountRouteOptions, accountRoutes } from './oauth/users/account-routes.ts'
 import { type InvitationRouteOptions, invitationRoute } from './oauth/users/invitation-route.ts'
+import { type Operations, operationRoutes } from './operations/routes.ts'
 import { queueRoutes } from './queue/routes.ts'
 import type { Limiter } from './rate-limits/limiter.ts'
 import { usageRoute } from './rate-limits/usage.ts'
@@ -49,7 +48,7 @@ export type VersionOptions = Omit<CollectionOptions, 'factsOf' | 'newUuid'> &
   Omit<WebhooksOptions, 'events' | 'versions' | 'access'> &
   Omit<AccountRouteOptions & KeyRouteOptions, 'scopes'> & {
     later: Later
-    readHealth: ReadHealth
+    operations: Operations
     /** All versions with their lifecycle status. */
     lives: readonly VersionStatus[]
     limiter?: Limiter
@@ -101,10 +100,10 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
         await at.register(signingKeyRoutes, administration)
         for (const routes of [clientRoutes, apiKeyRoutes, accessRoutes]) await at.register(routes, administration)
         await at.register(auditRoutes, { db: options.db, prefix })
-        await at.register(healthReport, { readHealth: options.readHealth, prefix })
+        await at.register(operationRoutes, { ...options, prefix })
         await at.register(nodeRoutes, { ...options, prefix })
         await at.register(queueRoutes, { ...options, prefix })
-        await at.register(versionList, { lives: options.lives, calls, prefix })
+        await at.register(versionList, { ...options, calls, prefix })
         await at.register(usageRoute, { ...(options.limiter && { limiter: options.limiter }), prefix })
       })
     }

@@ -4,26 +4,23 @@ import { limitRules } from './config/rate-limits.ts'
 import { resultsUrlOf } from './config/storage.ts'
 import type { Definition } from './definition/service.ts'
 import { eventShapes } from './event-shapes.ts'
-import { healthReader } from './health/reader.ts'
 import type { Log } from './logging/entries.ts'
 import { logCounters, logWebhooks, logWork } from './logging/notices.ts'
-import { cachedRead } from './metrics/cached-read.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { reportKinds } from './mount-versions.ts'
 import { nodeClock } from './node-clock.ts'
 import { nodeFacts } from './nodes/node.ts'
 import { registerNode } from './nodes/nodes.ts'
 import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
+import { type OperationsOptions, openOperations } from './operations/open.ts'
 import { openQueue } from './queue/open.ts'
 import { openCounters } from './rate-limits/open.ts'
 import { openResults } from './reports/files/open.ts'
-import type { ResultStore } from './reports/files/store.ts'
 import { inThread, reporting } from './reports/generate/worker-thread.ts'
 import { rowAccess } from './row-access.ts'
 import type { SharedClock } from './storage/clock.ts'
 import { pooledRandom } from './storage/ids.ts'
 import { requestCounter } from './storage/request-counts.ts'
-import { tableSizesAside } from './storage/table-sizes.ts'
 import { existingMasterKey, type Stores } from './stores.ts'
 import type { Tracing } from './tracing/open.ts'
 import { versionCallCounter } from './versioning/call-counts.ts'
@@ -38,6 +35,7 @@ export type OnClose = (closer: () => unknown) => void
 interface Opening extends Stores {
   version: string
   lives: VersionStatus[]
+  env: Readonly<Record<string, string | undefined>>
   log: Log
   metrics: Metrics
   onClose: OnClose
@@ -46,8 +44,7 @@ interface Opening extends Stores {
   later: (ms: number, run: () => void) => () => void
 }
 
-const minuteMs = 60_000
-const hourMs = 60 * minuteMs
+const hourMs = 3_600_000
 
 /** Opens the components that the HTTP service and the background worker share. */
 export async function openParts(config: Config, definition: Definition, opening: Opening) {
@@ -91,7 +88,7 @@ export async function openParts(config: Config, definition: Definition, opening:
     ...config.reports,
     ...{ onError, ...work, startCallSpan: tracing?.startCallSpan, startRequestSpan: tracing?.startRequestSpan },
     ...{ version, now, monotonic, clock, revocations, nodeId },
-    ...inspection(config, definition, { ...opening, results, now, onErrorOf }),
+    ...operationsOf({ ...opening, config, definition, results, now }),
     ...{ random: pooledRandom(randomBytes), jitter: Math.random },
   }
 }
@@ -113,28 +110,11 @@ async function addNode(config: Config, definition: Definition, opening: Opening,
   return id
 }
 
-type Inspected = Opening & {
-  results: ResultStore
-  now: () => number
-  onErrorOf: (what: string) => (error: unknown) => void
-}
-
-/** Creates the functions that measure the tables, at most every five minutes, and check this node. */
-function inspection(config: Config, definition: Definition, { onErrorOf, now, ...opening }: Inspected) {
-  const { db, wall, monotonic, later } = opening
-  const read = () => tableSizesAside(db)
-  const limits = { freshMs: 5 * minuteMs, limitMs: 2_000 }
-  const tableSizes = cachedRead({ read, ...limits, monotonic, later, onError: onErrorOf('table sizes') })
-  const reading = {
-    ...opening,
-    config,
-    definition,
-    tableSizes,
-    now: wall,
-    databaseNow: async () => now(),
-    onError: onErrorOf('health'),
-  }
-  return { tableSizes, readHealth: healthReader(reading) }
+/** Opens what operators can see and do, until the service closes. */
+function operationsOf(opening: Opening & OperationsOptions) {
+  const { stop, ...opened } = openOperations(opening)
+  opening.onClose(stop)
+  return opened
 }
 
 /** Starts exporting traces if a collector is configured; only then is the SDK of OpenTelemetry loaded. */

@@ -2,7 +2,6 @@ import type { FastifyInstance } from 'fastify'
 import { buildApp } from './app.ts'
 import { type Audit, auditPlaintextCredential, openAudit } from './audit/buffer.ts'
 import { openAuthorization } from './authorization.ts'
-import { startBackups } from './backup/schedule/start.ts'
 import { baseUrlOf, type Config } from './config/config.ts'
 import type { Definition } from './definition/service.ts'
 import type { Refusals } from './http/server/connections.ts'
@@ -90,8 +89,8 @@ async function start(settings: Config, declared: Definition, version: string, on
   const { log } = logs
   const metrics = openMetrics({ version, versions: lives, monotonic, ofProcess: true })
   const { definition, ...stores } = await openData(config, declared, { version, log, metrics, onClose })
-  const clocks = { wall, monotonic, later }
-  const parts = await openParts(config, definition, { ...stores, ...clocks, lives, version, log, metrics, onClose })
+  const given = { wall, monotonic, later, env: process.env }
+  const parts = await openParts(config, definition, { ...stores, ...given, lives, version, log, metrics, onClose })
   const { revocations, now } = parts
   // Stops together with the listeners, or separately if the start fails before the listeners exist.
   let stopped: Promise<void> | undefined
@@ -114,7 +113,7 @@ async function start(settings: Config, declared: Definition, version: string, on
   const served = { ...stores, ...parts, ...authorization, baseUrl, audit, metrics, stopping: stopping.signal }
   const app = await openApp(config, served, certificates, logs)
   const stopWork = startWorkIf(config, { ...parts, ...stores })
-  onClose(await startBackups(config, { ...parts, ...stores, version, log }))
+  await parts.startBackups()
   const onRefused = (refusals: Refusals) => {
     metrics.onConnectionsRefused(refusals.refused)
     log.warn(refusals, 'connections refused')

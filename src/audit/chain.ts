@@ -78,6 +78,8 @@ export const auditEvents = [
   'credential.plaintext',
   'audit.overflow',
   'audit.archived',
+  'backup.requested',
+  'backup.downloaded',
 ] as const
 
 export type AuditEvent = (typeof auditEvents)[number]

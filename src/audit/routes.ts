@@ -1,78 +1,27 @@
+import { Readable } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { instantParameter } from '../http/headers/instant.ts'
 import { addLink } from '../http/headers/vary.ts'
-import { Fields, keysetPage, linkHeader, type PageQuery } from '../http/pagination.ts'
-import { malformedQuery } from '../http/problems/problem.ts'
+import { Fields, linkHeader } from '../http/pagination.ts'
 import { requesterOf } from '../http/requester.ts'
 import type { Database } from '../storage/database.ts'
-import type { ScanRequester } from '../storage/scans/scan.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'
 import { auditArchives, newestArchive } from './archives.ts'
 import { auditView } from './chain.ts'
-import { AuditArchiveView, AuditEntryView, AuditQuery } from './schemas.ts'
-
-/** Audit log filters. */
-export interface AuditFilter {
-  event?: string
-  clientId?: string
-  subject?: string
-  target?: string
-  /** Half-open range [from, to), ISO 8601. */
-  from?: string
-  to?: string
-}
-
-/**
- * Filter combinations that have an index in log order; other combinations, and time ranges, may scan any number of
- * entries.
- */
-const indexed = new Set(['', 'event', 'clientId', 'subject', 'target', 'event clientId'])
-
-/**
- * Returns one page of the audit log, newest first. Throws INVALID_INPUT for an invalid instant. If there is no requester,
- * as on the command line, the query has no time limit.
- */
-export function auditPage({ read, scan, engine }: Database, query: PageQuery & AuditFilter, requester?: ScanRequester) {
-  const { event, clientId, subject, target } = query
-  const equal = Object.entries({ event, clientId, subject, target }).filter(([, value]) => value !== undefined)
-  const [from, to] = [instantParameter('from', query.from), instantParameter('to', query.to)]
-  const isBounded = from === undefined && to === undefined && indexed.has(equal.map(([name]) => name).join(' '))
-  return keysetPage<AuditRow>(query, 1, {
-    of: ['audit', equal, from, to],
-    keyOf: ({ sequence }) => [sequence],
-    rowsAfter: (after, backwards, count) => {
-      const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
-      const sequence = after && sequenceOf(after[0])
-      const page = read
-        .selectFrom('auditEntries')
-        .selectAll()
-        .where((row) => row.and(Object.fromEntries(equal)))
-        .$if(from !== undefined, (rows) => rows.where('at', '>=', from as string))
-        .$if(to !== undefined, (rows) => rows.where('at', '<', to as string))
-        .$if(sequence !== null, (rows) => rows.where('sequence', beyond, sequence as number))
-        .orderBy('sequence', order)
-        .limit(count)
-      return isBounded || requester === undefined
-        ? page.execute()
-        : scan(page.where(engine.interruptible('audit_entries')), requester)
-    },
-  })
-}
-
-function sequenceOf(value: unknown): number {
-  if (!Number.isSafeInteger(value)) throw malformedQuery('cursor', 'is not a valid cursor')
-  return value as number
-}
+import { auditPage, auditPages } from './entries.ts'
+import { AuditArchiveView, AuditEntryView, AuditFilters, AuditQuery } from './schemas.ts'
 
 const path = '/api/audit'
 const archivesPath = `${path}/archives`
+const exportPath = `${path}/export`
+const ndjson = 'application/x-ndjson'
 
 const config = { scope: 'audit:read', orScope: 'admin', cache: 'private', fields: true } as const
 
 /**
  * Serves GET /api/audit: the entries in the database, newest first, read-only. After the oldest of them, a link with the
- * relation `archives` leads to GET /api/audit/archives: the archived months.
+ * relation `archives` leads to GET /api/audit/archives: the archived months. Also serves the export.
  */
 export const auditRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async (app, { db }) => {
   const ofLog = {
@@ -99,4 +48,35 @@ export const auditRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async (a
     const archives = await auditArchives(db)
     return archives.map(({ digest, ...archive }) => archive)
   })
+  exportRoute(app, db)
+}
+
+type App = Parameters<FastifyPluginAsyncTypebox>[0]
+
+/** Adds GET /api/audit/export: the matching entries as NDJSON, oldest first. */
+function exportRoute(app: App, db: Database): void {
+  const ofExport = { tags: ['administration'], operationId: 'exportAuditEntries', summary: 'Export the audit log' }
+  const example = '{"sequence":1,"at":"2026-03-01T12:00:00.500Z","event":"client.created","hash":"2esZL…"}\n'
+  const lines = Type.Unknown({
+    description: 'One entry per line, oldest first, in the format of the list and of archived months',
+    examples: [example],
+  })
+  const content = { [ndjson]: { schema: lines } }
+  const schema = { ...ofExport, querystring: AuditFilters, response: { 200: { description: 'The entries', content } } }
+  const { fields: _, ...reads } = config
+  app.get(exportPath, { config: { ...reads, cache: 'none', produces: [ndjson] }, schema }, async (request, reply) => {
+    const pages = auditPages(db, request.query, requesterOf(request, reply))
+    reply.header('content-disposition', 'attachment; filename="audit.ndjson"').type(ndjson)
+    return reply.send(
+      request.method === 'HEAD' ? Readable.from([]) : Readable.from(linesOf(pages), { highWaterMark: 1 }),
+    )
+  })
+}
+
+async function* linesOf(pages: AsyncIterable<AuditRow[]>): AsyncIterable<string> {
+  for await (const page of pages) {
+    yield page.map((row) => `${JSON.stringify(auditView(row))}\n`).join('')
+    // On SQLite, reads do not yield to the event loop.
+    await turn()
+  }
 }

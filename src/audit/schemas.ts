@@ -55,13 +55,17 @@ const bound = (description: string, example: string) =>
     Type.String({ maxLength: 40, description, examples: [example], ...documentedRules({ format: 'date-time' }) }),
   )
 
-/** Query parameters for the audit log. */
-export const AuditQuery = Type.Object({
-  ...{ limit: PageLimit, cursor: CursorText, fields: Fields },
+const filters = {
   event: equal('event', 'client.created'),
   clientId: equal('client', 'partner'),
   subject: equal('subject', '42'),
   target: equal('target', 'partner'),
   from: bound('Only entries at or after this instant', '2026-03-01T12:00:00.000Z'),
   to: bound('Only entries before this instant', '2026-03-02T12:00:00.000Z'),
-})
+}
+
+/** Query parameters for an export of the audit log. */
+export const AuditFilters = Type.Object(filters)
+
+/** Query parameters for the audit log. */
+export const AuditQuery = Type.Object({ limit: PageLimit, cursor: CursorText, fields: Fields, ...filters })

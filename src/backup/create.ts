@@ -34,7 +34,8 @@ export interface CreateOptions {
   onProgress: (progress: Progress) => void
 }
 
-export type Created = Manifest & { sizeBytes: number; isEncrypted: boolean }
+/** `sha256` is the digest of the file, in base64. */
+export type Created = Manifest & { sizeBytes: number; sha256: string; isEncrypted: boolean }
 
 /**
  * Writes a backup of a service, which may be running. Copies the database before the results, so that every result in
@@ -53,8 +54,8 @@ export async function createBackup(options: CreateOptions, writer: ResultWriter)
     const masterKey = keyOf(copy, [keyBefore, masterKeyOf(place)])
     archive = archiveWriter({ write: writer.write, passphrase, random, signal, mtime: new Date(copy.takenAt) })
     const manifest = await fill(options, { copy, masterKey }, folder, archive)
-    const { sizeBytes } = await writer.finish()
-    return { ...manifest, sizeBytes, isEncrypted: passphrase !== null }
+    const { sizeBytes, sha256 } = await writer.finish()
+    return { ...manifest, sizeBytes, sha256, isEncrypted: passphrase !== null }
   } catch (error) {
     await archive?.abort(error)
     await writer.discard()
@@ -71,7 +72,7 @@ const staleMs = 86_400_000
  * Creates a folder for copies in the data folder. Removes such folders that are more than a day old: their processes
  * were killed.
  */
-async function stagingFolder(dataDir: string, nowMs: number): Promise<string> {
+export async function stagingFolder(dataDir: string, nowMs: number): Promise<string> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   for (const name of await readdir(dataDir)) {
     if (!name.startsWith(stagingPrefix)) continue

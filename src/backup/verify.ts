@@ -9,8 +9,15 @@ import type { Progress } from './create.ts'
 import { checkSqlite } from './database/sqlite.ts'
 import { BackupRefused } from './errors.ts'
 
+/** A backup in a store. */
+export interface StoredBackup {
+  sizeBytes: number
+  open: (signal: AbortSignal) => Promise<AsyncIterable<Uint8Array>>
+}
+
 export interface OpenOptions {
-  file: string
+  /** A path, or a backup in a store. */
+  file: string | StoredBackup
   /** Called if the backup is encrypted. */
   passphrase: () => Promise<string>
   signal: AbortSignal
@@ -31,16 +38,13 @@ export interface Extraction {
  */
 export async function openBackup(options: OpenOptions, { onHead, pathOf }: Extraction): Promise<Opened> {
   const { file, passphrase, signal, onProgress } = options
-  const { size } = await stat(file).catch((error) => {
-    if (error.code === 'ENOENT') throw new BackupRefused(`There is no file ${file}`)
-    throw error
-  })
+  const { sizeBytes, open } = typeof file === 'string' ? await storedIn(file) : file
   async function* bytes() {
     let doneBytes = 0
-    for await (const chunk of createReadStream(file, { signal, highWaterMark: 262_144 })) {
-      yield chunk as Uint8Array
+    for await (const chunk of await open(signal)) {
+      yield chunk
       doneBytes += chunk.length
-      onProgress({ step: 'archive', doneBytes, totalBytes: size })
+      onProgress({ step: 'archive', doneBytes, totalBytes: sizeBytes })
     }
   }
   const onFile = async (name: string, content: AsyncIterable<Uint8Array>) => {
@@ -49,7 +53,16 @@ export async function openBackup(options: OpenOptions, { onHead, pathOf }: Extra
     for await (const _ of content) signal.throwIfAborted()
   }
   const manifest = await readArchive(bytes(), { passphrase, onFile, ...(onHead && { onHead }) })
-  return { ...manifest, sizeBytes: size }
+  return { ...manifest, sizeBytes }
+}
+
+async function storedIn(file: string): Promise<StoredBackup> {
+  const { size } = await stat(file).catch((error) => {
+    if (error.code === 'ENOENT') throw new BackupRefused(`There is no file ${file}`)
+    throw error
+  })
+  const open = async (signal: AbortSignal) => createReadStream(file, { signal, highWaterMark: 262_144 })
+  return { sizeBytes: size, open }
 }
 
 /** True for the name of the entry that contains the database. */
@@ -61,12 +74,14 @@ export async function checkDatabase({ postgres }: Manifest, file: string, signal
   await (await import('./database/postgres.ts')).checkDump(file, postgres.dumpMajor, signal)
 }
 
+const temporaryFolder = () => mkdtemp(join(tmpdir(), 'plinth-verify-'))
+
 /**
- * Checks a backup completely: every digest, and the database, which is extracted to a temporary folder for this
- * purpose.
+ * Checks a backup completely: every digest, and the database, which is extracted for this purpose to the folder that
+ * `newFolder` creates.
  */
-export async function verifyBackup(options: OpenOptions): Promise<Opened> {
-  const folder = await mkdtemp(join(tmpdir(), 'plinth-verify-'))
+export async function verifyBackup(options: OpenOptions, newFolder = temporaryFolder): Promise<Opened> {
+  const folder = await newFolder()
   const file = join(folder, 'database')
   try {
     const opened = await openBackup(options, { pathOf: (name) => (isDatabase(name) ? file : null) })

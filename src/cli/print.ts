@@ -1,7 +1,8 @@
 import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 import { type Command, InvalidArgumentError } from 'commander'
-import { type Config, describeSettings } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
+import { describeSettings } from '../config/describe.ts'
 import type { Stores } from '../stores.ts'
 
 /** Prints a line to standard output. */

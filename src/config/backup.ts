@@ -13,7 +13,10 @@ export const backupSettings = {
       text('', 'When to make backups: five cron fields, in UTC', cronForm, 'five cron fields, such as 0 3 * * *'),
     ),
   ),
-  keep: named('PLINTH_BACKUP_KEEP', integer(1, 1_000, 7, 'Scheduled backups to keep; older ones are removed')),
+  keep: named(
+    'PLINTH_BACKUP_KEEP',
+    integer(1, 1_000, 7, 'Scheduled backups to keep, and requested ones; older ones are removed'),
+  ),
   url: named(
     'PLINTH_BACKUP_URL',
     optional(

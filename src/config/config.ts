@@ -17,7 +17,7 @@ import { versionSettings } from './versions.ts'
 import { webhookSettings } from './webhooks.ts'
 
 /** Returns all settings of this release, grouped by the component that uses them. */
-const groupsOf = (profile: Profile) => ({
+export const groupsOf = (profile: Profile) => ({
   service: serviceSettings,
   http: httpSettings(profile),
   storage: storageSettings,
@@ -32,7 +32,7 @@ const groupsOf = (profile: Profile) => ({
   tracing: tracingSettings,
 })
 
-type Groups = ReturnType<typeof groupsOf>
+export type Groups = ReturnType<typeof groupsOf>
 type Settings = { readonly [Group in keyof Groups]: SettingValues<Groups[Group]> }
 
 export interface Config extends Settings, Readonly<Profile> {
@@ -42,7 +42,7 @@ export interface Config extends Settings, Readonly<Profile> {
   readonly passwordCost?: PasswordCost
 }
 
-type Environment = Readonly<Record<string, string | undefined>>
+export type Environment = Readonly<Record<string, string | undefined>>
 
 /** Parses the environment into a frozen value. Throws a `ConfigError` that lists every invalid setting. */
 export function readConfig(env: Environment): Config {
@@ -72,7 +72,8 @@ const commandSettings = ['PLINTH_CLIENT_ID', 'PLINTH_CLIENT_SECRET']
 
 const namesOf = (groups: Groups) => ['PLINTH_PROFILE', ...commandSettings, ...rowsOf(groups).map(({ name }) => name)]
 
-const profileSetting = (env: Environment) =>
+/** The setting that selects the profile. */
+export const profileSetting = (env: Environment) =>
   named(
     'PLINTH_PROFILE',
     choice(
@@ -82,11 +83,16 @@ const profileSetting = (env: Environment) =>
     ),
   )
 
-const isSecret = (name: string) => /(SECRET|KEY|PASSPHRASE|HEADERS)$/.test(name)
+/** Returns whether the value of a setting is secret. */
+export const isSecret = (name: string) => /(SECRET|KEY|PASSPHRASE|HEADERS)$/.test(name)
 
-/** Returns a printable value, without secrets and without passwords in URLs. */
-const printable = (name: string, value: string) =>
-  isSecret(name) ? '…' : value.replace(/(:\/\/[^/:@]*:)[^@]*@/, '$1…@')
+/** Returns a printable value, without secrets, and without passwords in URLs and in their parameters. */
+export const printable = (name: string, value: string) =>
+  isSecret(name)
+    ? '…'
+    : value
+        .replace(/(:\/\/[^/:@]*:)[^/?#]*@/, '$1…@')
+        .replace(/([?&][^=&]*(?:password|passphrase|secret|token|key)[^=&]*=)[^&#]+/gi, '$1…')
 
 function readSetting<T>({ name, parse, fallback }: Named<T>, env: Environment, errors: string[]): T | null {
   const text = env[name]?.trim() || null
@@ -166,32 +172,4 @@ export function unknownSettings(config: Config): string[] {
     const similar = nearest(name, names)
     return `${name} is not a setting of this release${similar === undefined ? '' : `: did you mean ${similar}?`}`
   })
-}
-
-/** Returns each setting with its effective value; secrets are hidden. */
-export function describeSettings(config: Config, env: Environment) {
-  return [profileSetting(env), ...rowsOf(groupsOf(config))].map(({ name, fallback, about }) => {
-    const text = env[name]?.trim()
-    return { name, about, value: text ? printable(name, text) : (fallback ?? '(unset)') }
-  })
-}
-
-/** Returns every secret that is set, with the name of its setting. */
-export const secretsOf = (config: Config): [name: string, value: string][] =>
-  Object.entries(groupsOf(config)).flatMap(([group, settings]) =>
-    Object.entries(settings).flatMap(([key, { name }]): [string, string][] => {
-      const value: unknown = config[group as keyof Groups][key as never]
-      return isSecret(name) && typeof value === 'string' ? [[name, value]] : []
-    }),
-  )
-
-/** Returns every text that must not be logged: the secrets, and the passwords in URLs as written and decoded. */
-export function confidentialTexts(config: Config): string[] {
-  const values = Object.keys(groupsOf(config)).flatMap((group) => Object.values(config[group as keyof Groups]))
-  const passwords = values.flatMap((value) => {
-    const password = typeof value === 'string' ? URL.parse(value)?.password : undefined
-    return password ? [password, decodeURIComponent(password)] : []
-  })
-  const { headers } = config.tracing
-  return [...secretsOf(config).map(([, value]) => value), ...passwords, ...Object.values(headers ?? {})]
 }

@@ -1,6 +1,7 @@
 import { url as inspectorUrl } from 'node:inspector'
 import { ConfigError } from '../startup-errors.ts'
-import { type Config, secretsOf } from './config.ts'
+import type { Config } from './config.ts'
+import { secretsOf } from './describe.ts'
 
 /** In production, throws if Node.js runs without a safeguard that the service relies on. */
 export function refuseUnsafeProcess({ production }: Config): void {

@@ -21,7 +21,7 @@ export interface Finding {
 /** What every check may read. */
 export interface HealthContext {
   config: Config
-  definition: Definition
+  definition: Pick<Definition, 'tables'>
   /** The absolute path of the data folder. */
   dataDir: string
   /** Node.js and the user that runs it. */
@@ -49,7 +49,7 @@ export interface DatabaseContext extends HealthContext {
   /** Reads the database's clock, in epoch ms. Times in the database are compared with it, not with `now`. */
   databaseNow: () => Promise<number>
   /** Returns the sizes of the tables, largest first; null if measuring them takes too long. */
-  tableSizes: () => Promise<TableSize[] | null>
+  tableSizes: () => Promise<Pick<TableSize, 'table' | 'bytes'>[] | null>
 }
 
 /** A check. */
@@ -87,6 +87,10 @@ export const areas = [
   ] as const),
 ]
 export type Area = (typeof areas)[number]
+
+/** Sorts checks by the order of their areas. */
+export const byArea = (one: { area: Area }, other: { area: Area }) =>
+  areas.indexOf(one.area) - areas.indexOf(other.area)
 
 export const pass = (detail: string): Finding => ({ status: 'pass', detail })
 export const warn = (detail: string, cure: string): Finding => ({ status: 'warn', detail, cure })

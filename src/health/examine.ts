@@ -6,7 +6,7 @@ import { tableSizes } from '../storage/table-sizes.ts'
 import { auditChecks } from './audit.ts'
 import {
   type Area,
-  areas,
+  byArea,
   type Check,
   type DatabaseContext,
   type Finding,
@@ -72,9 +72,10 @@ const reachable = {
 } as const
 const emptyChecks = [...databaseChecks, ...postgresChecks, ...sqliteChecks]
 const storedChecks = [...keyChecks, ...tableChecks, ...nodeChecks, ...workChecks, ...auditChecks]
+/** The checks of an open database. */
+export const databaseCheckList: readonly Check<DatabaseContext>[] = [...emptyChecks, ...storedChecks]
 
 type Described = Pick<Check<never>, 'id' | 'area' | 'title' | 'rule' | 'deep'>
-const byArea = (one: { area: Area }, other: { area: Area }) => areas.indexOf(one.area) - areas.indexOf(other.area)
 
 /** All checks in the order in which they are listed. */
 export const allChecks: readonly Described[] = [...machineChecks, reachable, ...emptyChecks, ...storedChecks].toSorted(
@@ -100,7 +101,7 @@ interface Made {
 }
 
 /** Makes one check. Never rejects: an error is a failure of the check. */
-async function made<Context extends HealthContext>(
+export async function made<Context extends HealthContext>(
   check: Check<Context>,
   context: Context,
   limits: Limits,
@@ -165,7 +166,8 @@ async function examineDatabase(options: ExamineOptions): Promise<CheckResult[]> 
   return [found(pass(`${db.engine.name === 'sqlite' ? 'SQLite' : 'PostgreSQL'}, ${place}`)), ...results]
 }
 
-const defaultsOf = (db: DatabaseContext['db']) => ({
+/** What the checks of a database read by default. */
+export const defaultsOf = (db: DatabaseContext['db']) => ({
   tableSizes: () => tableSizes(db),
   databaseNow: () => readDatabaseTime(db),
 })
@@ -173,7 +175,7 @@ const defaultsOf = (db: DatabaseContext['db']) => ({
 async function all(context: DatabaseContext, limits: Limits): Promise<CheckResult[]> {
   const results: CheckResult[] = []
   let isCurrent = false
-  for (const check of [...emptyChecks, ...storedChecks]) {
+  for (const check of databaseCheckList) {
     if (storedChecks.includes(check) && !isCurrent) continue
     const { result, isLate } = await made(check, context, limits)
     if (result !== null) results.push(result)

@@ -24,11 +24,13 @@ const statsOf = (path: string) =>
 
 const modeText = (mode: number) => (mode & 0o7777).toString(8).padStart(4, '0')
 
-const resultsFolderOf = ({ config }: HealthContext) => resultsFolder(resultsUrlOf(config.storage))
-const databaseFileOf = ({ config }: HealthContext) => sqlitePath(databaseUrlOf(config.storage))
+const resultsFolderOf = ({ config }: Pick<HealthContext, 'config'>) => resultsFolder(resultsUrlOf(config.storage))
+type Folders = Pick<HealthContext, 'config' | 'dataDir'>
+
+const databaseFileOf = ({ config }: Pick<HealthContext, 'config'>) => sqlitePath(databaseUrlOf(config.storage))
 
 /** Returns the folders whose file systems fill up, by what they contain. */
-function dataFolders(context: HealthContext): [name: string, folder: string][] {
+function dataFolders(context: Folders): [name: string, folder: string][] {
   const { config, dataDir } = context
   const database = databaseFileOf(context)
   const backups = config.backup.schedule && resultsFolder(backupsUrlOf(config.backup, config.storage))
@@ -53,7 +55,7 @@ async function checkWritable(folder: string): Promise<void> {
 }
 
 /** Returns the free space of each file system that stores data. */
-async function spaces(context: HealthContext) {
+export async function spaces(context: Folders) {
   const found = new Map<number, { names: string[]; folder: string }>()
   for (const [name, wanted] of dataFolders(context)) {
     const folder = await existing(wanted)

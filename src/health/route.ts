@@ -21,7 +21,8 @@ const CheckView = Type.Object({
   ),
 })
 
-const HealthView = Type.Object({
+/** The outcome of the checks. */
+export const HealthView = Type.Object({
   status: StatusText('The worst status of the checks'),
   checkedAt: Type.String({ format: 'date-time', description: 'When the checks were made, at most ten seconds ago' }),
   checks: Type.Array(CheckView, { description: 'The checks that apply to this service; more may be added' }),

@@ -1,4 +1,5 @@
-import { type Config, confidentialTexts } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
+import { confidentialTexts } from '../config/describe.ts'
 import { traceIdOf } from '../http/headers/trace-context.ts'
 import type { Rotated } from '../oauth/keys/rotation.ts'
 import { type Lease, traceOf } from '../queue/queue.ts'

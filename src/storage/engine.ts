@@ -45,6 +45,8 @@ export interface Capacity {
 export interface MeasuredSize {
   tableName: string
   bytes: number
+  /** The number of rows of a table; 0 for an index. */
+  rows: number
   sample: string | null
 }
 
@@ -178,7 +180,7 @@ export interface Engine {
    */
   interruptible: (table: string) => RawBuilder<boolean>
   /** A subquery that measures tables and indexes at a bounded cost, and the size that one of its rows means. */
-  tableSizes: { query: RawBuilder<MeasuredSize>; bytesOf: (row: MeasuredSize) => number }
+  tableSizes: { query: RawBuilder<MeasuredSize>; sizeOf: (row: MeasuredSize) => { bytes: number; rows: number } }
   /** True for errors that mean that another transaction held a row lock for too long. */
   isLockTimeout: (error: unknown) => boolean
 }

@@ -36,6 +36,7 @@ import { nodes } from './migrations/0031-nodes.ts'
 import { dataKeys } from './migrations/0032-data-keys.ts'
 import { auditArchives } from './migrations/0033-audit-archives.ts'
 import { accountLocks } from './migrations/0037-account-locks.ts'
+import { backupRequests } from './migrations/0039-backup-requests.ts'
 import { deletedRows } from './migrations/0040-deleted-rows.ts'
 import { webhookStatistics } from './migrations/0042-webhook-statistics.ts'
 import { labelOf } from './resource-tables/history.ts'
@@ -82,8 +83,9 @@ const migrations: [name: string, run: Migration][] = [
   ['0032-data-keys', dataKeys],
   ['0033-audit-archives', auditArchives],
   ['0037-account-locks', accountLocks],
-  ['0042-webhook-statistics', webhookStatistics],
+  ['0039-backup-requests', backupRequests],
   ['0040-deleted-rows', deletedRows],
+  ['0042-webhook-statistics', webhookStatistics],
 ]
 
 /** The names of all migrations that this release knows. */

@@ -1,26 +1,33 @@
 import type { Compilable } from 'kysely'
 import type { Database, ReadOnlyDatabase } from './database.ts'
 
-/** The size of a table with its indexes. */
+/** The number of rows of a table, and its size with its indexes. */
 export interface TableSize {
   table: string
+  rows: number
   bytes: number
 }
 
 /** Executes a query; the default is to execute it on the connection for reads. */
 type Run = <Row>(query: Compilable<Row> & { execute: () => Promise<Row[]> }) => Promise<Row[]>
 
-/** Returns the sizes of all tables, largest first. The cost is bounded: on SQLite, sizes of large tables are estimates. */
+/**
+ * Returns the sizes of all tables, largest first. The cost is bounded: on SQLite, the values of large tables are
+ * estimates, and on PostgreSQL the numbers of rows.
+ */
 export async function tableSizes(
   { read, engine }: Pick<ReadOnlyDatabase, 'read' | 'engine'>,
   run: Run = (query) => query.execute(),
 ): Promise<TableSize[]> {
-  const { query, bytesOf } = engine.tableSizes
-  const sizes = new Map<string, number>()
+  const { query, sizeOf } = engine.tableSizes
+  const sizes = new Map<string, TableSize>()
   for (const row of await run(read.selectFrom(query.as('measured')).selectAll())) {
-    sizes.set(row.tableName, (sizes.get(row.tableName) ?? 0) + bytesOf(row))
+    const { bytes, rows } = sizeOf(row)
+    const { tableName: table } = row
+    const before = sizes.get(table) ?? { table, rows: 0, bytes: 0 }
+    sizes.set(table, { table, rows: before.rows + rows, bytes: before.bytes + bytes })
   }
-  return [...sizes].map(([table, bytes]) => ({ table, bytes })).toSorted((one, other) => other.bytes - one.bytes)
+  return [...sizes.values()].toSorted((one, other) => other.bytes - one.bytes)
 }
 
 /** Like `tableSizes`, but reads a SQLite file in another thread, so that requests do not wait. */

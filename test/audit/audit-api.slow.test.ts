@@ -9,11 +9,13 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { archiveAudit } from '../../src/audit/archive-sweep.ts'
 import { openAudit } from '../../src/audit/buffer.ts'
+import { appendAudit } from '../../src/audit/chain.ts'
 import { builtIn } from '../../src/catalog/service.ts'
 import { redirectServer } from '../../src/http/server/redirect-server.ts'
 import { createClient } from '../../src/oauth/clients/clients.ts'
 import { folderResults } from '../../src/reports/files/folder.ts'
 import type { Database } from '../../src/storage/database.ts'
+import { iso } from '../../src/storage/ids.ts'
 import { sealer, served } from '../oauth/support.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -129,6 +131,62 @@ forEachEngine((engine) => {
         assert.equal((await service.send({ method, url: '/api/audit', scopes: 'admin' })).statusCode, 405)
       })
     }
+  })
+
+  describe('GET /api/audit/export', () => {
+    const exported = (query = '', scopes = 'audit:read') => service.send({ url: `/api/audit/export${query}`, scopes })
+    const linesOf = ({ body }: { body: string }) =>
+      body
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line))
+
+    it('200 with all matching entries, oldest first, as NDJSON in the format of the list', async () => {
+      await db.write((tx) =>
+        appendAudit(
+          tx,
+          sealer,
+          Array.from({ length: 1_001 }, (_, n) => ({
+            event: 'key.updated',
+            at: iso(service.clock.now),
+            target: `key_${n}`,
+          })),
+        ),
+      )
+      const answer = await exported('?event=key.updated')
+      assert.deepEqual([answer.statusCode, answer.headers['content-type']], [200, 'application/x-ndjson'])
+      assert.equal(answer.headers['content-disposition'], 'attachment; filename="audit.ndjson"')
+      const lines = linesOf(answer)
+      assert.deepEqual(
+        lines.map(({ target }) => target),
+        Array.from({ length: 1_001 }, (_, n) => `key_${n}`),
+      )
+      assert.deepEqual(lines.at(-1), await newest('key.updated'))
+      const all = linesOf(await exported())
+      assert.deepEqual(
+        all.map(({ sequence }) => sequence),
+        all.map((_, at) => all[0].sequence + at),
+      )
+    })
+
+    it('200 with the entries of a period, and without entries for a future one', async () => {
+      service.clock.now += 3_600_000
+      const since = iso(service.clock.now)
+      const { id } = (await add('Exported')).json()
+      assert.deepEqual(
+        linesOf(await exported(`?event=key.created&from=${since}`)).map(({ target }) => target),
+        [id],
+      )
+      const none = await exported('?from=2100-01-01')
+      assert.deepEqual([none.statusCode, none.body], [200, ''])
+    })
+
+    it('400 for an invalid instant, 403 without the scopes, 401 without a token', async () => {
+      assert.equal((await exported('?from=yesterday')).statusCode, 400)
+      assert.equal((await exported('', 'admin')).statusCode, 200)
+      assert.equal((await exported('', 'products:read')).statusCode, 403)
+      assert.equal((await service.send({ url: '/api/audit/export', scopes: null })).statusCode, 401)
+    })
   })
 
   it('the audit log records the creation and deletion of a webhook, with the host of its URL but not the path or query', async () => {

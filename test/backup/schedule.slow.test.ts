@@ -2,17 +2,22 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import { claimRun, lastCompletedRun, lastRun } from '../../src/backup/schedule/runs.ts'
+import { claimRun, lastCompletedRun, lastRun, requestRun } from '../../src/backup/schedule/runs.ts'
 import { backupSchedule, latestDue, type ScheduleOptions } from '../../src/backup/schedule/schedule.ts'
-import { startBackups } from '../../src/backup/schedule/start.ts'
+import { configuredBackups } from '../../src/backup/schedule/start.ts'
 import { inThread } from '../../src/backup/schedule/thread.ts'
 import { openResults } from '../../src/reports/files/open.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { type EngineUnderTest, forEachEngine, onSqlite } from '../support/engines.ts'
 import { s3Missing, s3Server } from '../support/s3.ts'
+import { eventually } from '../support/service.ts'
+import { patient } from '../support/timers.ts'
 import { configIn, newFolder, passphrase, placeIn, verify } from './support.ts'
 
 type Line = Record<string, unknown> & { text: string }
+
+const sha256 = 'n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg='
+const ignoreProgress = () => {}
 
 /** Nodes that share a database and a backup folder, with a clock that the test sets. */
 function nodesOn(engine: EngineUnderTest) {
@@ -33,7 +38,11 @@ function nodesOn(engine: EngineUnderTest) {
   const line = (object: unknown, text?: string) => void nodes.lines.push({ ...(object as object), text: text ?? '' })
   const write: ScheduleOptions['produce'] = async (name) => {
     writeFileSync(join(nodes.folder, name), 'a backup')
-    return { sizeBytes: 8, takenAt: nodes.clock.at, missingResults: 0, damagedResults: 0 }
+    return {
+      ...{ sizeBytes: 8, sha256, takenAt: nodes.clock.at, isEncrypted: false },
+      missingResults: 0,
+      damagedResults: 0,
+    }
   }
   return Object.assign(nodes, {
     node: async (more: Partial<ScheduleOptions> = {}) =>
@@ -43,6 +52,7 @@ function nodesOn(engine: EngineUnderTest) {
           cron: '0 3 * * *',
           keep: 2,
           store: await openResults(`file:${nodes.folder}`),
+          location: `file:${nodes.folder}`,
           produce: write,
         },
         ...{
@@ -85,12 +95,15 @@ forEachEngine((engine) => {
       await nodes.at('2026-03-02T03:00:19Z', ...schedules)
       assert.deepEqual(nodes.files(), ['plinth-20260302T030004Z.backup'])
       assert.deepEqual(nodes.texts(), ['backup started', 'backup made'])
-      const { startedAt: _, leaseUntil: __, node, ...run } = { ...(await lastRun(nodes.db)) }
+      const { scheduledFor, status, attempts, error, finishedAt, name, requestedBy, node, ...file } = {
+        ...(await lastRun(nodes.db)),
+      }
       assert.ok(['one', 'two', 'three'].includes(node as string))
-      assert.deepEqual(run, {
-        ...{ scheduledFor: '2026-03-02T03:00:00.000Z', status: 'completed', attempts: 1, error: null, sizeBytes: 8 },
-        ...{ finishedAt: '2026-03-02T03:00:04.000Z', name: 'plinth-20260302T030004Z.backup' },
-      })
+      assert.deepEqual([scheduledFor, finishedAt], ['2026-03-02T03:00:00.000Z', '2026-03-02T03:00:04.000Z'])
+      assert.deepEqual([status, attempts, error, requestedBy], ['completed', 1, null, null])
+      assert.equal(name, 'plinth-20260302T030004Z.backup')
+      const { location, sizeBytes, encrypted } = file
+      assert.deepEqual([location, sizeBytes, file.sha256, encrypted], [`file:${nodes.folder}`, 8, sha256, 0])
       await nodes.at('2026-03-03T03:00:00Z', ...schedules)
       assert.equal(nodes.files().length, 2)
     })
@@ -191,18 +204,91 @@ onSqlite((engine) => {
       const place = { ...placeIn(configIn(folder)), databaseUrl: db.url }
       const backups = join(folder, 'backups')
       const produce = inThread({ place, version: 'test', passphrase, backupsUrl: `file:${backups}` })
-      const { sizeBytes } = await produce('plinth-20260301T120000Z.backup', new AbortController().signal)
+      const { sizeBytes } = await produce(
+        'plinth-20260301T120000Z.backup',
+        new AbortController().signal,
+        ignoreProgress,
+      )
       const file = join(backups, 'plinth-20260301T120000Z.backup')
       const verified = await verify(file)
       assert.deepEqual([verified.sizeBytes, verified.isEncrypted], [sizeBytes, true])
       const stop = new AbortController()
-      const aborted = produce('plinth-20260302T120000Z.backup', stop.signal)
+      const aborted = produce('plinth-20260302T120000Z.backup', stop.signal, ignoreProgress)
       stop.abort()
       await assert.rejects(aborted, { name: 'AbortError' })
       assert.deepEqual(readdirSync(backups), ['plinth-20260301T120000Z.backup'])
       const missing = { ...place, databaseUrl: `file:${folder}/none.db` }
       const failing = inThread({ place: missing, version: 'test', passphrase: null, backupsUrl: `file:${backups}` })
-      await assert.rejects(failing('plinth-20260303T120000Z.backup', new AbortController().signal), /no database at/)
+      const { signal } = new AbortController()
+      await assert.rejects(failing('plinth-20260303T120000Z.backup', signal, ignoreProgress), /no database at/)
+    })
+  })
+
+  describe('requested backups', () => {
+    const nodes = nodesOn(engine)
+    const request = (at: string) =>
+      nodes.db.write((tx) =>
+        requestRun(tx, nodes.db.engine, { requestedBy: 'console 1', node: 'api', nowMs: Date.parse(at) }),
+      )
+
+    it('are made once by the next worker that checks, also without a schedule', async () => {
+      const schedules = await Promise.all(['one', 'two'].map((node) => nodes.node({ node, cron: null })))
+      await nodes.at('2026-03-01T12:00:00Z', ...schedules)
+      assert.ok(await request('2026-03-01T12:00:05Z'))
+      await nodes.at('2026-03-01T12:00:15Z', ...schedules)
+      await nodes.at('2026-03-01T12:00:30Z', ...schedules)
+      assert.deepEqual(nodes.files(), ['plinth-requested-20260301T120015Z.backup'])
+      const run = await lastRun(nodes.db)
+      assert.deepEqual([run?.status, run?.attempts, run?.requestedBy], ['completed', 1, 'console 1'])
+    })
+
+    it('are refused while another one waits or runs, and replace one that no worker has begun', async () => {
+      assert.ok(await request('2026-03-01T12:00:00Z'))
+      assert.equal(await request('2026-03-01T12:04:59Z'), undefined)
+      const [one, two] = await Promise.all([request('2026-03-01T12:05:00Z'), request('2026-03-01T12:05:00.001Z')])
+      assert.equal([one, two].filter((run) => run !== undefined).length, 1)
+      const runs = await nodes.db.read.selectFrom('backups').selectAll().orderBy('scheduledFor').execute()
+      assert.deepEqual(
+        runs.map(({ status, error }) => [status, error]),
+        [
+          ['failed', 'No process with the role worker made it'],
+          ['running', null],
+        ],
+      )
+    })
+
+    it('do not replace scheduled ones, of which the configured number is kept', async () => {
+      const schedule = await nodes.node({ keep: 1 })
+      await nodes.at('2026-03-01T12:00:00Z', schedule)
+      await nodes.at('2026-03-02T03:00:00Z', schedule)
+      for (const at of ['2026-03-02T04:00:00Z', '2026-03-02T05:00:00Z']) {
+        assert.ok(await request(at))
+        await nodes.at(at, schedule)
+      }
+      assert.deepEqual(nodes.files(), ['plinth-20260302T030000Z.backup', 'plinth-requested-20260302T050000Z.backup'])
+    })
+
+    it('save their progress, and are made again if the service stops while they run', async () => {
+      const stopped = await nodes.node({
+        produce: (_name, signal, onProgress) =>
+          new Promise((_, reject) => {
+            onProgress({ step: 'archive', doneBytes: 4, totalBytes: 8 })
+            signal.addEventListener('abort', () => reject(signal.reason))
+          }),
+      })
+      assert.ok(await request('2026-03-01T12:00:00Z'))
+      nodes.clock.at = '2026-03-01T12:00:01Z'
+      const checking = stopped.check()
+      const run = await eventually('progress', async () => {
+        const last = await lastRun(nodes.db)
+        return last?.doneBytes != null && last
+      })
+      assert.deepEqual([run.step, run.doneBytes, run.totalBytes], ['archive', 4, 8])
+      await stopped.stop()
+      await checking
+      assert.deepEqual(nodes.files(), [])
+      await nodes.at('2026-03-01T12:00:02Z', await nodes.node())
+      assert.deepEqual(nodes.files(), ['plinth-requested-20260301T120002Z.backup'])
     })
   })
 
@@ -232,11 +318,13 @@ onSqlite((engine) => {
       dataDir: nodes.folder,
       version: 'test',
       now: Date.now,
+      monotonic: () => performance.now(),
+      later: patient,
       log: { warn: () => {} } as never,
     })
 
     it('is refused if the schedule or the passphrase is not usable', async () => {
-      const start = (env: Record<string, string>) => startBackups(configIn(nodes.folder, env), options())
+      const start = (env: Record<string, string>) => configuredBackups(configIn(nodes.folder, env), options()).start()
       await assert.rejects(start({ PLINTH_BACKUP: '61 * * * *' }), {
         name: 'Error',
         message: /^PLINTH_BACKUP=61 \* \* \* \* is not valid/,
@@ -251,10 +339,11 @@ onSqlite((engine) => {
     })
 
     it('starts nothing without a schedule or without the role worker', async () => {
-      await (await startBackups(configIn(nodes.folder), options()))()
-      await (
-        await startBackups(configIn(nodes.folder, { PLINTH_BACKUP: '* * * * *', PLINTH_ROLES: 'api,auth' }), options())
-      )()
+      for (const env of [undefined, { PLINTH_BACKUP: '* * * * *', PLINTH_ROLES: 'api,auth' }]) {
+        const { start, stop } = configuredBackups(configIn(nodes.folder, env), options())
+        await start()
+        await stop()
+      }
       assert.equal(existsSync(join(nodes.folder, 'data', 'backups')), false)
     })
   })

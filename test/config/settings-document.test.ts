@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { it } from 'node:test'
-import { describeSettings, readConfig } from '../../src/config/config.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { describeSettings } from '../../src/config/describe.ts'
 
 const path = new URL('../../docs/settings.md', import.meta.url)
 

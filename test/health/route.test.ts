@@ -81,7 +81,7 @@ onSqlite((engine) => {
   describe('GET /api/health on a service that is too slow', () => {
     it('503 with Retry-After if the checks take too long', async (t) => {
       const db = await engine.database()
-      const { app, send } = await testApp(db, { readHealth: async () => null })
+      const { app, send } = await testApp(db, { operations: { readHealth: async () => null } })
       t.after(async () => {
         await app.close()
         await db.close()

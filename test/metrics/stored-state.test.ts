@@ -15,7 +15,11 @@ function watched(
   db: Database,
   queue: Pick<MeasuredQueue, 'backlog'>,
   later = patient,
-  more: { hasBackups?: boolean; now?: () => number; tableSizes?: () => Promise<TableSize[] | null> } = {},
+  more: {
+    hasBackups?: boolean
+    now?: () => number
+    tableSizes?: () => Promise<Pick<TableSize, 'table' | 'bytes'>[] | null>
+  } = {},
 ) {
   const errors: unknown[] = []
   const clock = { ms: 1_000_000 }

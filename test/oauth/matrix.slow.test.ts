@@ -11,7 +11,7 @@ import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { type LiveRoute, liveRoutes } from '../support/live-routes.ts'
 import { attacks, fields, keys, own, signed, start } from './forgery.ts'
-import { type Fixtures, matrix, type Row } from './matrix.ts'
+import { addBackup, type Fixtures, matrix, type Row } from './matrix.ts'
 import { issuer, persons, sealer } from './support.ts'
 
 type Caller = 'owner' | 'other' | 'admin' | 'none' | 'scopeless' | 'expired' | 'tampered'
@@ -57,7 +57,8 @@ forEachEngine((engine) => {
     }
     const provider = authorizationServer(options)
     const verify = tokenVerifier({ ...fixed, keys })
-    service = await testApp(db, { verify, provider: { current: provider }, baseUrl: issuer, now, sealer })
+    const env = { PLINTH_MASTER_KEY: '07'.repeat(32) }
+    service = await testApp(db, { verify, provider: { current: provider }, baseUrl: issuer, now, sealer, env })
     for (const id of ['alpha', 'beta', 'gamma']) {
       const scopes = [...apiScopes, 'openid']
       await createClient(db, sealer, builtIn.scopes, { id, name: id, scopes, grants: ['client_credentials'] })
@@ -136,6 +137,7 @@ forEachEngine((engine) => {
       return (await make('/api/clients', body, 'admin')).id
     },
     key: async () => (await make('/api/keys', { name: 'Made' }, 'admin')).id,
+    backup: () => addBackup(db, ++count),
   }
   const request = async ({ method, url }: LiveRoute, row: Row, caller: Caller) => {
     const id = row.id ? await row.id(fixtures) : ''

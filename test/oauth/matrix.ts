@@ -1,3 +1,20 @@
+import { backupId } from '../../src/backup/api/views.ts'
+import type { Database } from '../../src/storage/database.ts'
+
+/** Adds a completed backup whose file is on another node; returns its id. */
+export async function addBackup(db: Database, second: number): Promise<string> {
+  const scheduledFor = new Date(Date.parse('2026-01-01T00:00:00Z') + second * 1_000).toISOString()
+  const times = { scheduledFor, startedAt: scheduledFor, leaseUntil: scheduledFor, finishedAt: scheduledFor }
+  const file = { name: `plinth-${second}.backup`, sizeBytes: 3, location: 'file:/elsewhere' }
+  await db.write((tx) =>
+    tx
+      .insertInto('backups')
+      .values({ ...times, ...file, status: 'completed', node: 'node-b 77', attempts: 1 })
+      .execute(),
+  )
+  return backupId(scheduledFor)
+}
+
 /** Creates the resources that a request needs. Each request gets new ones, because some requests delete them. */
 export interface Fixtures {
   /** These functions create a resource and return its id. */
@@ -15,6 +32,8 @@ export interface Fixtures {
   delivery: () => Promise<string[]>
   client: () => Promise<string>
   key: () => Promise<string>
+  /** A completed backup whose file is on another node. */
+  backup: () => Promise<string>
   /** An unused number. */
   fresh: () => number
 }
@@ -73,6 +92,7 @@ const deliveries = { id: (made: Fixtures) => made.delivery(), missing: [missingW
 const clients = { id: (made: Fixtures) => made.client() }
 const interaction = { id: async () => 'nothing' }
 const keys = { id: (made: Fixtures) => made.key() }
+const backups = { id: (made: Fixtures) => made.backup() }
 
 /**
  * Authorization matrix (API1 and API5 in the OWASP API Security Top 10), with one row per route. HEAD has the same row as
@@ -171,8 +191,22 @@ export const matrix: Record<string, Row> = {
   'POST /api/signing-keys/rotate': admins(200),
   'GET /api/audit': admins(200),
   'GET /api/audit/archives': admins(200),
+  'GET /api/audit/export': admins(200),
+  'GET /api/audit/verification': admins(200),
+  'POST /api/audit/verification': admins(202),
   'GET /api/health': admins(200),
+  'GET /api/health/examination': admins(200),
+  'POST /api/health/examination': admins(202),
+  'GET /api/settings': admins(200),
+  'GET /api/storage': admins(200),
+  'GET /api/backups': admins(200),
+  // The backups of the matrix are not configured, and their files are on another node.
+  'POST /api/backups': admins(409),
+  'GET /api/backups/:id': { ...admins(200), ...backups },
+  'GET /api/backups/:id/download': { ...admins(409), ...backups },
+  'POST /api/backups/:id/verify': { ...admins(409), ...backups },
   'GET /api/versions': admins(200),
+  'GET /api/versions/:version/retirement': { ...admins(200), id: async () => 'v1' },
   'GET /api/nodes': admins(200),
   'GET /api/queues': admins(200),
   'GET /api/usage': { ...all(200), scopeless: 200 },

@@ -11,7 +11,7 @@ import { signingKeys } from '../../src/oauth/keys/signing-keys.ts'
 import { authorizationServer } from '../../src/oauth/provider/provider.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { insert, newRegistration } from '../../src/webhooks/registrations.ts'
-import { type Fixtures, matrix } from '../oauth/matrix.ts'
+import { addBackup, type Fixtures, matrix } from '../oauth/matrix.ts'
 import { issuer, persons, sealer } from '../oauth/support.ts'
 import { type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -35,6 +35,7 @@ const bounded: [text: RegExp, reason: string][] = [
   ],
   [/from pragma_/, 'facts about the file or a table, not rows'],
   [/from "schema_changes" where "finished_at" is null/, 'the changes of the schema, which only operators make'],
+  [/from "backups"/, 'at most 100 rows'],
   [/from "audit_archives"/, 'one row for each archived month'],
   [/from "data_keys"/, 'a few rows: each data key, once for each valid master key'],
   [/from "version_calls"/, 'limited, and sorted by its index but for callers of the same instant'],
@@ -110,6 +111,7 @@ forEachEngine((engine) => {
       client: async () =>
         (await make('/api/clients', { name: 'Made', scopes: ['reports:read'], grants: ['client_credentials'] })).id,
       key: async () => (await make('/api/keys', { name: 'Made' })).id,
+      backup: () => addBackup(db, ++count),
     }
     /** Requests the first page, follows its `next` link, and then follows the `prev` link. */
     const walk = async (url: string, by = admin) => {

@@ -43,6 +43,23 @@ forEachEngine((engine) => {
       }
     })
 
+    it('include the rows, exact for small tables on SQLite and estimated for large ones', async () => {
+      await db.write(async (tx) => {
+        for (const statement of db.engine.statistics.gather) await sql.raw(statement).execute(tx)
+      })
+      const rows = new Map((await tableSizes(db)).map((size) => [size.table, size.rows]))
+      for (const [table, exact] of [
+        ['small', 10],
+        ['medium', 20_000],
+        ['large', 60_000],
+        ['overflowing', 2_000],
+      ] as const) {
+        const found = rows.get(table) ?? 0
+        const tolerance = table === 'small' ? 0 : exact / 5
+        assert.ok(Math.abs(found - exact) <= tolerance, `${table}: ${found} instead of ${exact}`)
+      }
+    })
+
     it('cover all tables of the service, largest first', async () => {
       const sizes = await tableSizes(db)
       const names = sizes.map(({ table }) => table)

@@ -11,11 +11,13 @@ import { builtIn } from '../../src/catalog/service.ts'
 import { readConfig } from '../../src/config/config.ts'
 import type { Definition } from '../../src/definition/service.ts'
 import { storedDefinition } from '../../src/definition/stored.ts'
-import { healthReader } from '../../src/health/reader.ts'
 import type { Verification } from '../../src/http/policies/authenticate.ts'
+import type { Log } from '../../src/logging/entries.ts'
 import { openMetrics } from '../../src/metrics/metrics.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
 import { createUserParts } from '../../src/oauth/users/users.ts'
+import { openOperations } from '../../src/operations/open.ts'
+import type { Operations } from '../../src/operations/routes.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import type { Queue } from '../../src/queue/queue.ts'
 import type { LimitRules } from '../../src/rate-limits/limiter.ts'
@@ -60,15 +62,25 @@ export interface TestApp {
 /** The login page branding in tests. */
 export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8' }, smtp: null }
 
-type Settings = Partial<Parameters<typeof buildApp>[0]> & {
+type Settings = Omit<Partial<Parameters<typeof buildApp>[0]>, 'operations'> & {
+  operations?: Partial<Operations>
+  /** The environment from which the routes for operators read the settings. */
+  env?: Record<string, string>
   /** Rate limits, which are counted in this process; none by default. */
   rules?: Partial<LimitRules>
 }
 
+/** A log that passes on the errors, and ignores everything else. */
+const faultLog = (onError: (error: unknown) => void): Log => ({
+  info: () => {},
+  warn: () => {},
+  error: ({ err }: { err?: unknown }) => onError(err),
+})
+
 /** Builds the production app on a test database, with a clock that the test controls; `more` adds routes. */
 export async function testApp(
   db: Database,
-  { rules, ...settings }: Settings = {},
+  { rules, operations, env, ...settings }: Settings = {},
   more: (app: FastifyInstance) => void = () => {},
 ): Promise<TestApp> {
   const faults: unknown[] = []
@@ -84,6 +96,12 @@ export async function testApp(
   const audit = openAudit({ db, sealer: seal, now, onError })
   const versions = versionLives(definition, {})
   const metrics = openMetrics({ version: 'test', versions, monotonic: now, ofProcess: false })
+  const operatorEnv = { DATABASE_URL: db.url, PLINTH_DATA_DIR: folder, ...env }
+  const operating = openOperations({
+    ...{ config: readConfig(operatorEnv), env: operatorEnv, definition, dataDir: folder, db, sealer: seal, results },
+    ...{ version: 'test', log: faultLog(onError), now, wall: now, monotonic: now, later: patient },
+  })
+  await operating.startBackups()
   const app = await buildApp({
     db,
     audit,
@@ -99,10 +117,7 @@ export async function testApp(
     random: randomBytes,
     taskSeconds: 2_592_000,
     later,
-    readHealth: healthReader({
-      ...{ config: readConfig({ DATABASE_URL: db.url }), definition, dataDir: folder, db, sealer: seal, results },
-      ...{ now, databaseNow: async () => now(), monotonic: now, later: patient, onError },
-    }),
+    operations: { ...operating.operations, ...operations },
     verify,
     now,
     baseUrl: 'https://plinth.test',
@@ -126,6 +141,7 @@ export async function testApp(
   const watched = { db, now, monotonic: now, later: patient, space: results.space, onError, ...sizes }
   if (opened) metrics.watch({ ...watched, queue: opened })
   app.addHook('onClose', async () => {
+    await operating.stop()
     await audit.flush()
     await queue.stop(1_000)
     rmSync(folder, { recursive: true })

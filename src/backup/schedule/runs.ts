@@ -1,7 +1,8 @@
-import type { Selectable } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { Database, Queryable } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
 import type { BackupsTable } from '../../storage/tables/tasks.ts'
+import type { Progress } from '../create.ts'
 
 /**
  * A run that this node has claimed. Each claim increases `attempt`, so that only the latest holder can finish the run.
@@ -23,6 +24,63 @@ export const leaseSeconds = 90
 const maxAttempts = 3
 /** The number of most recent runs whose rows are kept. */
 const maxRuns = 100
+/** A request that no node has begun by then is given up. */
+const abandonedMs = 5 * 60_000
+
+/** Returns the most recent scheduled run; undefined if there was none. */
+export const lastScheduledRun = (db: Pick<Database, 'read'>): Promise<Run | undefined> =>
+  db.read
+    .selectFrom('backups')
+    .selectAll()
+    .where('requestedBy', 'is', null)
+    .orderBy('scheduledFor', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+
+/** Returns the requested run that no node is making; undefined if there is none. */
+export const waitingRequest = (db: Pick<Database, 'read'>, nowMs: number): Promise<Run | undefined> =>
+  db.read
+    .selectFrom('backups')
+    .selectAll()
+    .where('status', '=', 'running')
+    .where('requestedBy', 'is not', null)
+    .where('leaseUntil', '<=', iso(nowMs))
+    .limit(1)
+    .executeTakeFirst()
+
+/** A request for a backup: who made it, and which node received it. */
+export interface RunRequest {
+  requestedBy: string
+  node: string
+  nowMs: number
+}
+
+/** Adds a run, which a worker claims. Returns undefined if another run is waiting or in progress. */
+export async function requestRun(
+  tx: Queryable,
+  engine: Pick<Database['engine'], 'name'>,
+  { requestedBy, node, nowMs }: RunRequest,
+): Promise<Run | undefined> {
+  const now = iso(nowMs)
+  // Two requests at the same moment must see each other.
+  if (engine.name === 'postgres') await sql`lock table backups in share row exclusive mode`.execute(tx)
+  const current = await running(tx)
+    .where('leaseUntil', '>', iso(nowMs - abandonedMs))
+    .executeTakeFirst()
+  if (current) return undefined
+  const error = 'No process with the role worker made it'
+  await tx
+    .updateTable('backups')
+    .set({ status: 'failed', finishedAt: now, error })
+    .where('status', '=', 'running')
+    .execute()
+  const times = { scheduledFor: now, startedAt: now, leaseUntil: now }
+  return tx
+    .insertInto('backups')
+    .values({ ...times, status: 'running', attempts: 0, node, requestedBy })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
 
 /** Returns the most recent run; undefined if there was none. */
 export const lastRun = (db: Pick<Database, 'read'>): Promise<Run | undefined> =>
@@ -57,6 +115,7 @@ export async function claimRun(
       .updateTable('backups')
       .set(ended)
       .where('status', '=', 'running')
+      .where('attempts', '>', 0)
       .where((row) => row.or([row('scheduledFor', '<', scheduledFor), row('attempts', '>=', maxAttempts)]))
       .execute()
     const first = { scheduledFor, ...held, status: 'running', attempts: 1 } as const
@@ -87,18 +146,30 @@ const heldBy = (tx: Queryable, { scheduledFor, attempt }: Claim) =>
     .where('attempts', '=', attempt)
     .where('status', '=', 'running')
 
-/** Sets the end of the lease; returns false if this node no longer holds the run. */
-export async function setLease(db: Database, claim: Claim, untilMs: number): Promise<boolean> {
+/** Sets the end of the lease, and the progress; returns false if this node no longer holds the run. */
+export async function setLease(db: Database, claim: Claim, untilMs: number, progress?: Progress): Promise<boolean> {
   const changed = await db.write((tx) =>
     heldBy(tx, claim)
-      .set({ leaseUntil: iso(untilMs) })
+      .set({ leaseUntil: iso(untilMs), ...progress })
       .executeTakeFirst(),
   )
   return changed.numUpdatedRows === 1n
 }
 
+/** Facts about the file of a backup. */
+export interface BackupFile {
+  name: string
+  location: string
+  sizeBytes: number
+  sha256: string
+  takenAt: string
+  encrypted: number
+  missingResults: number
+  damagedResults: number
+}
+
 /** The outcome of a run. */
-export type Outcome = { name: string; sizeBytes: number } | { error: string }
+export type Outcome = BackupFile | { error: string }
 
 /** Records the outcome of a run, and deletes the rows of old runs. */
 export async function finishRun(db: Database, claim: Claim, outcome: Outcome, nowMs: number): Promise<void> {

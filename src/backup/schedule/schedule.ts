@@ -3,26 +3,31 @@ import type { Log } from '../../logging/entries.ts'
 import type { ResultStore } from '../../reports/files/store.ts'
 import type { Database } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
-import { type Claim, claimRun, finishRun, lastRun, leaseSeconds, setLease } from './runs.ts'
+import type { Progress } from '../create.ts'
+import { type Claim, claimRun, finishRun, lastScheduledRun, leaseSeconds, setLease, waitingRequest } from './runs.ts'
 
 /** Facts about a finished backup. */
 export interface Produced {
   sizeBytes: number
+  /** Of the file, in base64. */
+  sha256: string
   takenAt: string
+  isEncrypted: boolean
   missingResults: number
   damagedResults: number
 }
 
 export interface ScheduleOptions {
   db: Database
-  /** Five cron fields, in UTC. */
-  cron: string
-  /** How many backups to keep. */
+  /** Five cron fields, in UTC; null to make only requested backups. */
+  cron: string | null
+  /** How many scheduled backups to keep, and how many requested ones. */
   keep: number
-  /** The folder or bucket that contains the backups. */
+  /** The folder or bucket that contains the backups, and its URL. */
   store: ResultStore
+  location: string
   /** Writes a backup to the store under this name. Leaves nothing in the store if it fails or is aborted. */
-  produce: (name: string, signal: AbortSignal) => Promise<Produced>
+  produce: (name: string, signal: AbortSignal, onProgress: (progress: Progress) => void) => Promise<Produced>
   /** The name of this node. */
   node: string
   now: () => number
@@ -30,17 +35,22 @@ export interface ScheduleOptions {
 }
 
 export interface Schedule {
-  /** Makes a backup if one is due and no other node is making it; resolves when the backup is finished. */
+  /**
+   * Makes a backup if one was requested or is due, and no other node is making it; resolves when the backup is finished.
+   */
   check: () => Promise<void>
   /** Aborts the backup in progress. Whichever node checks next makes it again. */
   stop: () => Promise<void>
 }
 
 const heartbeatMs = 20_000
+const progressMs = 2_000
 const unfinishedMs = 86_400_000
-const nameForm = /^plinth-\d{8}T\d{6}Z\.backup$/
+/** The names of scheduled and of requested backups. Each kind is kept separately, so that neither replaces the other. */
+const nameForms = [/^plinth-\d{8}T\d{6}Z\.backup$/, /^plinth-requested-\d{8}T\d{6}Z\.backup$/]
 
-const nameAt = (ms: number) => `plinth-${new Date(ms).toISOString().replace(/[-:]|\.\d+/g, '')}.backup`
+const nameAt = (ms: number, isRequested: boolean) =>
+  `plinth-${isRequested ? 'requested-' : ''}${new Date(ms).toISOString().replace(/[-:]|\.\d+/g, '')}.backup`
 
 /** Returns the latest scheduled time that is not after `ms`. Throws if the cron expression is not valid. */
 export function latestDue(cron: string, ms: number): number {
@@ -59,15 +69,20 @@ export function backupSchedule(options: ScheduleOptions): Schedule {
   const stopping = new AbortController()
   let handledMs: number | undefined
   let checking: Promise<void> | undefined
+  const runIfClaimed = async (scheduledFor: string, isRequested: boolean) => {
+    const claim = await claimRun(db, { scheduledFor, node, nowMs: now() })
+    if (typeof claim !== 'string') await run(options, claim, isRequested, stopping.signal)
+    return claim
+  }
   const check = async () => {
-    handledMs ??= await firstHandled(db, now())
+    if (cron !== null) handledMs ??= await firstHandled(db, now())
+    const request = await waitingRequest(db, now())
+    if (request !== undefined) await runIfClaimed(request.scheduledFor, true)
+    if (cron === null || handledMs === undefined || stopping.signal.aborted) return
     const dueMs = latestDue(cron, now())
     if (dueMs <= handledMs) return
-    const claim = await claimRun(db, { scheduledFor: iso(dueMs), node, nowMs: now() })
-    // Another node is working on a run, so this run is checked again later.
-    if (claim === 'busy') return
-    if (claim !== 'finished') await run(options, claim, stopping.signal)
-    handledMs = dueMs
+    // If another node is working on a run, this run is checked again later.
+    if ((await runIfClaimed(iso(dueMs), false)) !== 'busy') handledMs = dueMs
   }
   return {
     check: () => {
@@ -85,11 +100,11 @@ export function backupSchedule(options: ScheduleOptions): Schedule {
 }
 
 /**
- * Returns the time up to which scheduled backups count as handled: now if there has never been a run; otherwise, just
- * before the last run, because it may be unfinished.
+ * Returns the time up to which scheduled backups count as handled: now if there has never been a scheduled run;
+ * otherwise, just before the last one, because it may be unfinished.
  */
 async function firstHandled(db: Database, nowMs: number): Promise<number> {
-  const last = await lastRun(db)
+  const last = await lastScheduledRun(db)
   return last === undefined ? nowMs : Date.parse(last.scheduledFor) - 1
 }
 
@@ -97,20 +112,15 @@ async function firstHandled(db: Database, nowMs: number): Promise<number> {
  * Makes a backup and records the outcome. If the service stops, ends the lease, so that the next check makes the
  * backup.
  */
-async function run(options: ScheduleOptions, claim: Claim, stopping: AbortSignal): Promise<void> {
-  const { db, produce, now, log } = options
-  const lost = new AbortController()
-  const beat = setInterval(() => {
-    setLease(db, claim, now() + leaseSeconds * 1_000).then(
-      (isHeld) => isHeld || lost.abort(),
-      (err) => log.warn({ err }, 'backup lease not extended'),
-    )
-  }, heartbeatMs)
-  const [name, startedMs] = [nameAt(now()), now()]
+async function run(options: ScheduleOptions, claim: Claim, isRequested: boolean, stopping: AbortSignal): Promise<void> {
+  const { db, produce, location, now, log } = options
+  const [name, startedMs] = [nameAt(now(), isRequested), now()]
+  const lease = heldLease(options, claim)
   log.info({ name, scheduledFor: claim.scheduledFor, attempt: claim.attempt }, 'backup started')
   try {
-    const produced = await produce(name, AbortSignal.any([stopping, lost.signal]))
-    await finishRun(db, claim, { name, sizeBytes: produced.sizeBytes }, now())
+    const produced = await produce(name, AbortSignal.any([stopping, lease.lost]), lease.onProgress)
+    const { isEncrypted, ...facts } = produced
+    await finishRun(db, claim, { name, location, ...facts, encrypted: isEncrypted ? 1 : 0 }, now())
     const { sizeBytes, takenAt } = produced
     log.info({ name, sizeBytes, takenAt, ms: now() - startedMs }, 'backup made')
   } catch (error) {
@@ -118,16 +128,38 @@ async function run(options: ScheduleOptions, claim: Claim, stopping: AbortSignal
     log.error({ name, err: error }, 'backup failed')
     return finishRun(db, claim, { error: error instanceof Error ? error.message : String(error) }, now())
   } finally {
-    clearInterval(beat)
+    lease.release()
   }
   await removeOld(options)
 }
 
-/** Removes all but the newest backups, and unfinished files of processes that were killed. */
+/** Extends the lease of a run every 20 seconds, and saves its progress at most every 2 seconds. */
+function heldLease({ db, now, log }: ScheduleOptions, claim: Claim) {
+  const lost = new AbortController()
+  let progress: Progress | undefined
+  const save = () => {
+    setLease(db, claim, now() + leaseSeconds * 1_000, progress).then(
+      (isHeld) => isHeld || lost.abort(),
+      (err) => log.warn({ err }, 'backup lease not extended'),
+    )
+    progress = undefined
+  }
+  const timers = [setInterval(save, heartbeatMs), setInterval(() => progress && save(), progressMs)]
+  return {
+    /** Aborted if another node has taken over. */
+    lost: lost.signal,
+    onProgress: (latest: Progress) => {
+      progress = latest
+    },
+    release: () => timers.forEach(clearInterval),
+  }
+}
+
+/** Removes all but the newest backups of each kind, and unfinished files of processes that were killed. */
 async function removeOld({ store, keep, now, log }: ScheduleOptions): Promise<void> {
   try {
-    const names = (await store.keys()).filter((name) => nameForm.test(name)).sort()
-    for (const name of names.slice(0, -keep)) {
+    const names = (await store.keys()).sort()
+    for (const name of nameForms.flatMap((form) => names.filter((one) => form.test(one)).slice(0, -keep))) {
       await store.remove(name)
       log.info({ name }, 'old backup removed')
     }

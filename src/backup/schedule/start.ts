@@ -5,9 +5,11 @@ import type { Log } from '../../logging/entries.ts'
 import { openResults } from '../../reports/files/open.ts'
 import { ConfigError } from '../../startup-errors.ts'
 import type { Database } from '../../storage/database.ts'
+import { type Backups, openBackups } from '../api/backups.ts'
 import { configuredPassphrase, strongPassphrase } from '../passphrase.ts'
 import { placeOf } from '../place.ts'
-import { inThread } from './thread.ts'
+import type { Schedule } from './schedule.ts'
+import { inThread, verifyInThread } from './thread.ts'
 
 export interface BackupsOptions {
   db: Database
@@ -15,42 +17,78 @@ export interface BackupsOptions {
   version: string
   log: Log
   now: () => number
+  monotonic: () => number
+  later: (ms: number, run: () => void) => () => void
+}
+
+/** The backups of a service: for its routes, and to start the schedule. */
+export interface StartableBackups {
+  backups: Backups
+  /**
+   * Starts to make scheduled and requested backups, if they are configured and this process is a worker. Throws
+   * `ConfigError` for an invalid schedule.
+   */
+  start: () => Promise<void>
+  /** Stops the schedule, and the backup and the check in progress. */
+  stop: () => Promise<void>
 }
 
 const checkEveryMs = 15_000
 
-/**
- * Starts the scheduled backups, if they are configured; returns a function that stops them. Throws `ConfigError` for an
- * invalid schedule.
- */
-export async function startBackups(config: Config, options: BackupsOptions): Promise<() => Promise<void>> {
+/** Returns whether a setting says when or where to make backups. */
+const isConfigured = ({ backup: { schedule, url } }: Config): boolean => schedule !== null || url !== null
+
+/** Prepares the backups of a service. */
+export function configuredBackups(config: Config, options: BackupsOptions): StartableBackups {
+  const { dataDir, log, ...sources } = options
+  const location = backupsUrlOf(config.backup, config.storage)
+  const place = placeOf(config, dataDir)
+  let schedule: Schedule | undefined
+  let timer: NodeJS.Timeout | undefined
+  const check = () => {
+    schedule?.check().catch((err) => log.error({ err }, 'backup schedule not checked'))
+  }
+  const backups = openBackups({
+    ...{ ...sources, hostname: hostname(), pid: process.pid, location, isConfigured: isConfigured(config) },
+    check: async ({ name, sizeBytes }, signal) => {
+      const passphrase = configuredPassphrase(config.backup)
+      return verifyInThread({ name, sizeBytes, place, passphrase, backupsUrl: location }, signal)
+    },
+    onRequested: check,
+    onError: (err) => log.error({ what: 'backups', err }, 'background work failed'),
+  })
+  return {
+    backups,
+    start: async () => {
+      if (!isConfigured(config) || !config.service.roles.includes('worker')) return
+      schedule = await openSchedule(config, { ...options, location })
+      check()
+      timer = setInterval(check, checkEveryMs)
+    },
+    stop: async () => {
+      clearInterval(timer)
+      await Promise.all([schedule?.stop(), backups.stop()])
+    },
+  }
+}
+
+async function openSchedule(
+  config: Config,
+  { db, dataDir, version, log, now, location }: BackupsOptions & { location: string },
+): Promise<Schedule> {
   const { schedule: cron, keep } = config.backup
-  if (cron === null || !config.service.roles.includes('worker')) return async () => {}
-  const { db, dataDir, version, log, now } = options
   // Loaded on demand, because few services need the cron parser.
   const { backupSchedule, latestDue } = await import('./schedule.ts')
   try {
-    latestDue(cron, now())
+    if (cron !== null) latestDue(cron, now())
   } catch (error) {
     throw new ConfigError(`PLINTH_BACKUP=${cron} is not valid: ${(error as Error).message}`)
   }
   const configured = configuredPassphrase(config.backup)
   const passphrase = configured === null ? null : strongPassphrase(configured)
-  if (passphrase === null) {
-    log.warn({}, 'backups not encrypted')
-  }
-  const backupsUrl = backupsUrlOf(config.backup, config.storage)
-  const produce = inThread({ place: placeOf(config, dataDir), version, passphrase, backupsUrl })
-  const store = await openResults(backupsUrl)
+  if (passphrase === null) log.warn({}, 'backups not encrypted')
+  const produce = inThread({ place: placeOf(config, dataDir), version, passphrase, backupsUrl: location })
+  const store = await openResults(location)
   const node = `${hostname()} ${process.pid}`
-  const schedule = backupSchedule({ db, cron, keep, store, produce, node, now, log })
-  const check = () => {
-    schedule.check().catch((err) => log.error({ err }, 'backup schedule not checked'))
-  }
-  check()
-  const timer = setInterval(check, checkEveryMs)
-  return () => {
-    clearInterval(timer)
-    return schedule.stop()
-  }
+  return backupSchedule({ db, cron, keep, store, location, produce, node, now, log })
 }

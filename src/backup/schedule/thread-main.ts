@@ -1,30 +1,63 @@
-/** The entry point of a backup thread: makes one backup, posts the outcome, and exits. */
+/** The entry point of a backup thread: makes or checks one backup, posts the outcome, and exits. */
 import { randomBytes } from 'node:crypto'
 import { parentPort, workerData } from 'node:worker_threads'
 import { openResults } from '../../reports/files/open.ts'
-import { createBackup } from '../create.ts'
-import type { FromThread, ThreadData } from './thread.ts'
+import { createBackup, stagingFolder } from '../create.ts'
+import { BackupBroken, BackupRefused } from '../errors.ts'
+import { verifyBackup } from '../verify.ts'
+import type { Produced } from './schedule.ts'
+import type { FromBackupThread, ThreadData, Verdict } from './thread.ts'
 
-const { name, backupsUrl, place, version, passphrase } = workerData as ThreadData
+type Make = Extract<ThreadData, { make: unknown }>['make']
+type Verify = Extract<ThreadData, { verify: unknown }>['verify']
+
+const progressMs = 1_000
 const stopping = new AbortController()
+const post = (message: FromBackupThread) => parentPort?.postMessage(message)
 parentPort?.on('message', () => stopping.abort())
 
-async function outcome(): Promise<FromThread> {
-  try {
-    const writer = await (await openResults(backupsUrl)).create(name)
-    const { sizeBytes, takenAt, missingResults, damagedResults } = await createBackup(
-      {
-        ...{ place, version, passphrase, withKeys: true, now: Date.now, random: (size) => randomBytes(size) },
-        ...{ signal: stopping.signal, onProgress: () => {} },
+async function make({ name, backupsUrl, ...order }: Make): Promise<Produced> {
+  const writer = await (await openResults(backupsUrl)).create(name)
+  let reportedMs = Number.NEGATIVE_INFINITY
+  const created = await createBackup(
+    {
+      ...{ ...order, withKeys: true, now: Date.now, random: (size) => randomBytes(size), signal: stopping.signal },
+      onProgress: (progress) => {
+        if (performance.now() - reportedMs < progressMs) return
+        reportedMs = performance.now()
+        post({ progress })
       },
-      writer,
-    )
-    const counts = { missingResults: missingResults.length, damagedResults: damagedResults.length }
-    return { produced: { sizeBytes, takenAt, ...counts } }
+    },
+    writer,
+  )
+  const { sizeBytes, sha256, takenAt, isEncrypted, missingResults, damagedResults } = created
+  const counts = { missingResults: missingResults.length, damagedResults: damagedResults.length }
+  return { sizeBytes, sha256, takenAt, isEncrypted, ...counts }
+}
+
+async function verify({ name, sizeBytes, backupsUrl, passphrase, place }: Verify): Promise<Verdict> {
+  const store = await openResults(backupsUrl)
+  const opening = {
+    file: { sizeBytes, open: (signal: AbortSignal) => store.open(name, undefined, signal) },
+    passphrase: async () => {
+      if (passphrase !== null) return passphrase
+      throw new BackupRefused('The backup is encrypted: set PLINTH_BACKUP_PASSPHRASE or PLINTH_BACKUP_PASSPHRASE_FILE')
+    },
+    ...{ signal: stopping.signal, onProgress: () => {} },
+  }
+  try {
+    await verifyBackup(opening, () => stagingFolder(place.dataDir, Date.now()))
+    return { error: null }
   } catch (error) {
-    return { error }
+    if (!(error instanceof BackupBroken)) throw error
+    return { error: error.message }
   }
 }
 
-parentPort?.postMessage(await outcome())
+const data = workerData as ThreadData
+try {
+  post({ result: await ('make' in data ? make(data.make) : verify(data.verify)) })
+} catch (error) {
+  post({ error })
+}
 parentPort?.unref()

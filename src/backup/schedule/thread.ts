@@ -1,9 +1,10 @@
 import { extname } from 'node:path'
-import { Worker } from 'node:worker_threads'
+import { type FromThread, runThread } from '../../run-thread.ts'
+import type { Progress } from '../create.ts'
 import type { Place } from '../place.ts'
 import type { Produced, ScheduleOptions } from './schedule.ts'
 
-/** The options that all backups of a schedule share. */
+/** The options that all backups share. */
 export interface BackupOrder {
   place: Place
   version: string
@@ -12,38 +13,30 @@ export interface BackupOrder {
   backupsUrl: string
 }
 
+/** Checks a backup in the folder or bucket; `sizeBytes` is its expected size. */
+export interface Verification extends Pick<BackupOrder, 'place' | 'passphrase' | 'backupsUrl'> {
+  name: string
+  sizeBytes: number
+}
+
+/** The result of a check: `error` says what is wrong with the file, and is null if nothing is. */
+export interface Verdict {
+  error: string | null
+}
+
 /** A thread's input. */
-export type ThreadData = BackupOrder & { name: string }
-/** The only message that a thread sends. */
-export type FromThread = { produced: Produced } | { error: unknown }
+export type ThreadData = { make: BackupOrder & { name: string } } | { verify: Verification }
+/** A thread's messages. */
+export type FromBackupThread = FromThread<Produced | Verdict, Progress>
 
 const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
-const resourceLimits = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 }
-/** The time in which an aborted thread must remove what it has written. */
-const abortLimitMs = 5_000
 
-/** Makes each backup in a separate thread, so that requests never wait for it. */
+/** Makes each backup in a separate thread. */
 export const inThread =
   (order: BackupOrder): ScheduleOptions['produce'] =>
-  (name, signal) => {
-    signal.throwIfAborted()
-    const worker = new Worker(program, { workerData: { ...order, name } satisfies ThreadData, resourceLimits })
-    const { promise, resolve, reject } = Promise.withResolvers<Produced>()
-    worker.on('message', (message: FromThread) => {
-      if ('produced' in message) resolve(message.produced)
-      else reject(message.error)
-    })
-    worker.on('error', reject)
-    worker.on('exit', (code) => reject(new Error(`The backup thread exited with code ${code}`)))
-    let limit: NodeJS.Timeout | undefined
-    const stop = () => {
-      worker.postMessage('stop')
-      limit = setTimeout(() => reject(signal.reason), abortLimitMs)
-    }
-    signal.addEventListener('abort', stop, { once: true })
-    return promise.finally(async () => {
-      clearTimeout(limit)
-      signal.removeEventListener('abort', stop)
-      await worker.terminate()
-    })
-  }
+  (name, signal, onProgress) =>
+    runThread({ program, data: { make: { ...order, name } } satisfies ThreadData, signal, onProgress })
+
+/** Checks a backup in a separate thread. Rejects if the check could not be made. */
+export const verifyInThread = (verify: Verification, signal: AbortSignal): Promise<Verdict> =>
+  runThread({ program, data: { verify } satisfies ThreadData, signal })

@@ -70,6 +70,16 @@ const examples: Record<ProblemCode, Example> = {
   LAST_ADMINISTRATOR: {
     detail: 'This is the last administrator who can log in: another one must have a password first',
   },
+  BACKUPS_NOT_CONFIGURED: {
+    detail: "Backups are not configured: set PLINTH_BACKUP to a schedule, such as '0 3 * * *'",
+  },
+  BACKUP_IN_PROGRESS: { detail: 'Another backup is waiting or in progress', headers: { 'Retry-After': '15' } },
+  BACKUP_UNAVAILABLE: {
+    detail:
+      'plinth-20261123T030004Z.backup is in file:/data/backups on node-a 4242, which this node (node-b) cannot read',
+  },
+  BACKUP_NOT_ENCRYPTED: { detail: 'The backup is not encrypted, and contains the master key' },
+  CHECK_IN_PROGRESS: { detail: 'This backup is being checked', headers: { 'Retry-After': '5' } },
   RESULT_EXPIRED: { detail: 'The result has expired: request the report again' },
   VERSION_RETIRED: {
     detail: 'API version v1 is no longer available: use v2',

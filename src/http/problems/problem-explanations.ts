@@ -72,6 +72,26 @@ export const explanations: Record<ProblemCode, readonly [meaning: string, advice
     'After this change, no administrator could log in. Nothing was changed.',
     'Have another administrator set a password first, then send the request again.',
   ],
+  BACKUPS_NOT_CONFIGURED: [
+    'No setting says when or where to make backups.',
+    'Set PLINTH_BACKUP to a schedule, or PLINTH_BACKUP_URL to a folder or bucket, on every node, and restart the service.',
+  ],
+  BACKUP_IN_PROGRESS: [
+    'A backup was requested or is being made. Only one is made at a time.',
+    'Wait until it is completed or has failed, then send the request again.',
+  ],
+  BACKUP_UNAVAILABLE: [
+    'The backup is not completed, or its file is in a folder of another node.',
+    'Send the request to the node that the detail names, copy the file there, or store backups in a bucket.',
+  ],
+  BACKUP_NOT_ENCRYPTED: [
+    'The file contains the master key and every other secret in plain form, so it is not sent.',
+    'Set PLINTH_BACKUP_PASSPHRASE_FILE to encrypt later backups, or copy the file on the machine.',
+  ],
+  CHECK_IN_PROGRESS: [
+    'A check reads all of the data, so only one runs at a time.',
+    'Read the outcome of the check in progress, or wait until it has ended.',
+  ],
   RESULT_EXPIRED: ['The result was stored for a limited time and then deleted.', 'Create the report again.'],
   VERSION_RETIRED: [
     'This API version was deprecated and has been retired.',

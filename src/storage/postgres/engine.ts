@@ -158,10 +158,11 @@ export const postgres: Engine = {
   tableSizes: {
     query: sql`(
       select case when n.nspname = 'pgboss' then 'pgboss.' || c.relname else c.relname end as table_name,
-        coalesce(pg_total_relation_size(c.oid), 0) as bytes, cast(null as text) as sample
+        coalesce(pg_total_relation_size(c.oid), 0) as bytes, cast(null as text) as sample,
+        cast(case when c.reltuples > 0 then c.reltuples else pg_stat_get_live_tuples(c.oid) end as bigint) as rows
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where c.relkind in ('r', 'm') and (n.nspname = current_schema() or n.nspname = 'pgboss'))`,
-    bytesOf: ({ bytes }) => bytes,
+    sizeOf: ({ bytes, rows }) => ({ bytes, rows }),
   },
   isLockTimeout: (error) => errorField(error, 'code') === '55P03',
 }

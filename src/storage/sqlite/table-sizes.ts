@@ -17,19 +17,23 @@ const maxSampledPages = 2_000
 export const sqliteTableSizes: Engine['tableSizes'] = {
   query: sql`(
     select table_name, cast(pages ->> 0 as integer) as bytes,
+      iif(type = 'table', coalesce(cast(pages ->> 4 as integer), 0), 0) as rows,
       json_array(pages -> 1, pages ->> 2, pages -> 3) as sample
     from (
-      select tbl_name as table_name, (
+      select tbl_name as table_name, type, (
         select json_array(sum(pgsize), count(*), max(path),
-          json_group_array(json_array(path, ncell)) filter (where pagetype = 'internal'))
+          json_group_array(json_array(path, ncell)) filter (where pagetype = 'internal'),
+          sum(ncell) filter (where pagetype = 'leaf' or schema.sql like '%without rowid%'))
         from (
           select path, pagetype, ncell, pgsize from dbstat where name = schema.name limit ${sql.lit(maxSampledPages)})
       ) as pages
       from sqlite_schema as schema where rootpage > 0
     ))`,
-  bytesOf: ({ bytes, sample }: MeasuredSize) => {
+  sizeOf: ({ bytes, rows, sample }: MeasuredSize) => {
     const [pages, lastPath, interior]: Sample = JSON.parse(sample ?? '[0, "", []]')
-    return pages < maxSampledPages ? bytes : Math.round(bytes / shareUpTo(lastPath, new Map(interior)))
+    if (pages < maxSampledPages) return { bytes, rows }
+    const share = shareUpTo(lastPath, new Map(interior))
+    return { bytes: Math.round(bytes / share), rows: Math.round(rows / share) }
   },
 }
 

@@ -47,14 +47,17 @@ export interface TasksTable extends Owned, Revisioned {
   expiresAt: string | null
 }
 
-/** A run of the scheduled backups. */
+/** A backup: a run of the schedule, or one that was requested. */
 export interface BackupsTable {
-  /** The time for which the backup was scheduled. The node that first inserts the row makes the backup. */
+  /**
+   * The time for which the backup was scheduled, or at which it was requested. The node that first inserts the row of a
+   * scheduled time makes the backup.
+   */
   scheduledFor: string
   status: 'running' | 'completed' | 'failed'
-  /** The node that made the last attempt. */
+  /** The node that made the last attempt; before the first one, the node that received the request. */
   node: string
-  /** Fencing token: incremented by each claim. */
+  /** Fencing token: incremented by each claim. 0 until a node begins to make a requested backup. */
   attempts: number
   startedAt: string
   /** If the run has not finished by this time, another node may claim it. */
@@ -64,7 +67,33 @@ export interface BackupsTable {
   name: string | null
   sizeBytes: number | null
   error: string | null
+  /** The client and the subject that requested the backup; null for a scheduled one. */
+  requestedBy: Late<string>
+  /** The progress of a run; `totalBytes` is null while the total is not known. */
+  step: Late<'database' | 'archive'>
+  doneBytes: Late<number>
+  totalBytes: Late<number>
+  /** The URL of the folder or bucket. */
+  location: Late<string>
+  takenAt: Late<string>
+  /** Of the file, in base64. */
+  sha256: Late<string>
+  /** 1 if the file is encrypted. */
+  encrypted: Late<number>
+  missingResults: Late<number>
+  damagedResults: Late<number>
+  /** The last verification of the file. */
+  verifyStatus: Late<'running' | 'passed' | 'failed' | 'error'>
+  verifyNode: Late<string>
+  verifyStartedAt: Late<string>
+  /** If a verification has not finished by this time, its process has ended. */
+  verifyLeaseUntil: Late<string>
+  verifyFinishedAt: Late<string>
+  verifyError: Late<string>
 }
+
+/** A column that is null until its value is known. */
+type Late<T> = ColumnType<T | null, T | null | undefined, T | null>
 
 /** Number of calls to deprecated versions by client, and the time of the last call; `clientId` is empty if anonymous. */
 export interface VersionCallsTable {

@@ -1,0 +1,170 @@
+import { existsSync } from 'node:fs'
+import { keysetPage, type PageQuery } from '../../http/pagination.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import { cachedRead } from '../../metrics/cached-read.ts'
+import { openResults, resultsFolder } from '../../reports/files/open.ts'
+import type { ResultStore } from '../../reports/files/store.ts'
+import { type SlotLimiter, slotLimiter } from '../../reports/slots.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import { type Run, requestRun } from '../schedule/runs.ts'
+import type { Verdict } from '../schedule/thread.ts'
+import { claimVerification, type VerifyClaim, verify } from './verification.ts'
+import { availabilityOf, backupView, type Seen, scheduledTimeOf } from './views.ts'
+
+export interface BackupsOptions {
+  db: Database
+  now: () => number
+  monotonic: () => number
+  later: (ms: number, run: () => void) => () => void
+  /** This node: its host and its process. */
+  hostname: string
+  pid: number
+  /** The URL of the folder or bucket. */
+  location: string
+  /** Whether a setting says where or when to make backups. */
+  isConfigured: boolean
+  /** Checks the file of a backup in a thread. */
+  check: (file: { name: string; sizeBytes: number }, signal: AbortSignal) => Promise<Verdict>
+  /** Called after a request for a backup was stored. */
+  onRequested: () => void
+  /** Receives the error of a check that could not be made or recorded. */
+  onError: (error: unknown) => void
+}
+
+/** A completed backup whose file this node can read. */
+export type ReadableRun = Run & { name: string; sizeBytes: number }
+
+/** The backups of a service, as its routes use them. */
+export interface Backups {
+  page: (query: PageQuery) => Promise<{ backups: object[]; cursors: { next?: string; prev?: string } }>
+  /** Throws RESOURCE_NOT_FOUND if there is no such backup. */
+  find: (id: string) => Promise<Run>
+  view: (run: Run) => Promise<ReturnType<typeof backupView>>
+  /** Like `view`, but does not look for the file, which a new run does not have and a readable run has. */
+  viewUnseen: (run: Run) => ReturnType<typeof backupView>
+  /** Adds a run. Throws a `Problem` if backups are not configured, or if another backup is in progress. */
+  request: (tx: Queryable, requestedBy: string) => Promise<Run>
+  onRequested: () => void
+  /** Throws a `Problem` that says why this node cannot read the file. */
+  readable: (run: Run) => Promise<ReadableRun>
+  store: () => Promise<ResultStore>
+  /** Throws a `Problem` if the backup is being checked, or if this process checks another one. */
+  claim: (tx: Queryable, run: ReadableRun) => Promise<VerifyClaim>
+  /** Checks a claimed backup in the background. */
+  verify: (claim: VerifyClaim, run: ReadableRun) => void
+  downloads: SlotLimiter
+  /** Stops the check in progress. */
+  stop: () => Promise<void>
+}
+
+const namesLimitMs = 5_000
+const downloadLimits = { perAccount: 2, inTotal: 4 }
+const checkRunning = (what: string) => new Problem('CHECK_IN_PROGRESS', what, { headers: { 'retry-after': '5' } })
+
+export function openBackups(options: BackupsOptions): Backups {
+  const { db, now, location, hostname, pid, isConfigured, onRequested } = options
+  const node = `${hostname} ${pid}`
+  const names = cachedRead({ read: () => namesIn(location), freshMs: 0, limitMs: namesLimitMs, ...options })
+  const seen = async (): Promise<Seen> => ({ names: await names(), location, hostname })
+  return {
+    page: async (query) => {
+      const { rows, cursors } = await runPage(db.read, query)
+      const place = await seen()
+      return { backups: rows.map((run) => backupView(run, place, now())), cursors }
+    },
+    find: async (id) => {
+      const time = scheduledTimeOf(id)
+      const runs = db.read.selectFrom('backups').selectAll()
+      const run = time && (await runs.where('scheduledFor', '=', time).executeTakeFirst())
+      if (run) return run
+      throw new Problem('RESOURCE_NOT_FOUND', 'There is no such backup: the last 100 are listed')
+    },
+    view: async (run) => backupView(run, await seen(), now()),
+    viewUnseen: (run) => backupView(run, { names: new Set([run.name ?? '']), location, hostname }, now()),
+    request: async (tx, requestedBy) => {
+      if (!isConfigured) throw new Problem('BACKUPS_NOT_CONFIGURED', notConfigured)
+      const run = await requestRun(tx, db.engine, { requestedBy, node, nowMs: now() })
+      if (run !== undefined) return run
+      const headers = { 'retry-after': '15' }
+      throw new Problem('BACKUP_IN_PROGRESS', 'Another backup is waiting or in progress', { headers })
+    },
+    onRequested,
+    readable: async (run) => assertReadable(run, await seen()),
+    store: () => openResults(location),
+    downloads: slotLimiter(downloadLimits),
+    ...verifications(options, node),
+  }
+}
+
+/** Checks one backup at a time. */
+function verifications(options: BackupsOptions, node: string): Pick<Backups, 'claim' | 'verify' | 'stop'> {
+  const { db, now, check, onError } = options
+  const stopping = new AbortController()
+  let verifying: Promise<void> | undefined
+  return {
+    claim: async (tx, run) => {
+      if (verifying !== undefined) throw checkRunning('This node is checking another backup')
+      const claim = await claimVerification(tx, run.scheduledFor, { node, nowMs: now() })
+      if (claim === undefined) throw checkRunning('This backup is being checked')
+      return claim
+    },
+    verify: (claim, { name, sizeBytes }) => {
+      const file = { name, sizeBytes }
+      const how = { db, now, signal: stopping.signal, onError }
+      const current: Promise<void> = (verifying ?? Promise.resolve())
+        .then(() => verify(claim, { ...how, check: (signal) => check(file, signal) }))
+        .finally(() => {
+          if (verifying === current) verifying = undefined
+        })
+      verifying = current
+    },
+    stop: async () => {
+      stopping.abort()
+      await verifying
+    },
+  }
+}
+
+const notConfigured =
+  "Backups are not configured: set PLINTH_BACKUP to a schedule, such as '0 3 * * *', or PLINTH_BACKUP_URL to a folder or bucket"
+
+/** Returns the names in a folder or bucket. A folder that does not exist is empty, and is not created. */
+async function namesIn(location: string): Promise<Set<string>> {
+  const folder = resultsFolder(location)
+  if (folder !== null && !existsSync(folder)) return new Set()
+  return new Set(await (await openResults(location)).keys())
+}
+
+/** Throws a `Problem` that says why the file cannot be read, and where it is. */
+function assertReadable(run: Run, seen: Seen): ReadableRun {
+  const unavailable = (detail: string) => new Problem('BACKUP_UNAVAILABLE', detail)
+  const { name, sizeBytes, status, node } = run
+  if (status === 'running') throw unavailable('The backup is not completed yet')
+  if (name === null || sizeBytes === null) throw unavailable('The backup failed, so there is no file')
+  const place = run.location ?? seen.location
+  const availability = availabilityOf(run, seen)
+  if (availability === 'here') return { ...run, name, sizeBytes }
+  if (availability === 'unknown') {
+    throw new Problem('SERVICE_UNAVAILABLE', `${place} does not respond`, { headers: { 'retry-after': '30' } })
+  }
+  if (availability === 'removed') {
+    throw new Problem('RESOURCE_NOT_FOUND', `The file ${name} is no longer in ${place}`)
+  }
+  throw unavailable(`${name} is in ${place} on ${node}, which this node (${seen.hostname}) cannot read`)
+}
+
+const runPage = (read: Queryable, query: PageQuery) =>
+  keysetPage<Run>(query, 1, {
+    of: 'backups',
+    keyOf: ({ scheduledFor }) => [scheduledFor],
+    rowsAfter: (after, backwards, count) => {
+      const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
+      return read
+        .selectFrom('backups')
+        .selectAll()
+        .$if(after !== null, (page) => page.where('scheduledFor', beyond, String(after?.[0])))
+        .orderBy('scheduledFor', order)
+        .limit(count)
+        .execute()
+    },
+  })
