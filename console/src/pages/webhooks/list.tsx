@@ -1,0 +1,121 @@
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { unwrapWithHeaders, useApi } from '../../api/client.ts'
+import { More, usePages } from '../../api/pages.tsx'
+import { useSession } from '../../session/session.ts'
+import { SelectField, TextField } from '../../ui/fields.tsx'
+import { Time } from '../../ui/format.tsx'
+import { Page } from '../../ui/page.tsx'
+import { Empty, Loaded } from '../../ui/states.tsx'
+import { type Column, Table } from '../../ui/table.tsx'
+import {
+  latencyText,
+  OwnerText,
+  rateText,
+  refreshMs,
+  Sparkline,
+  type Statistics,
+  useStatistics,
+  type Webhook,
+  WebhookState,
+} from './parts.tsx'
+import { TryReceiver } from './receiver.tsx'
+import { type WebhooksSearch, webhookStates } from './route.ts'
+
+/** The list of webhooks; for administrators, those of all owners. */
+export function WebhookList() {
+  const { may } = useSession()
+  const search = useSearch({ from: '/webhooks' })
+  const api = useApi()
+  const query = usePages({
+    queryKey: ['webhooks', search],
+    read: (cursor) => {
+      const { status, owner } = search
+      const filters = { ...(status && { status }), ...(owner && { ownerClient: owner }) }
+      return unwrapWithHeaders(
+        api.GET('/api/webhooks', { params: { query: { limit: 50, ...filters, ...(cursor && { cursor }) } } }),
+      )
+    },
+    refetchInterval: refreshMs,
+  })
+  const register = (
+    <Link to="/webhooks/new" className="button primary">
+      Register a webhook
+    </Link>
+  )
+  return (
+    <Page
+      title="Webhooks"
+      about="Addresses that the service calls when something happens."
+      actions={may('webhooks:write') && register}
+    >
+      <Filters search={search} />
+      <Loaded query={query}>
+        {({ pages }) => {
+          const rows = pages.flatMap(({ rows }) => rows)
+          return rows.length === 0 ? (
+            <Empty title={search.status || search.owner ? 'No webhook matches' : 'There are no webhooks yet'}>
+              {may('webhooks:write') && !search.status && !search.owner && register}
+            </Empty>
+          ) : (
+            <>
+              <List rows={rows} />
+              <More query={query} />
+            </>
+          )
+        }}
+      </Loaded>
+      <TryReceiver />
+    </Page>
+  )
+}
+
+function Filters({ search }: { search: WebhooksSearch }) {
+  const { may } = useSession()
+  const navigate = useNavigate()
+  const set = (more: WebhooksSearch) =>
+    void navigate({ to: '/webhooks', search: { ...search, ...more }, replace: true })
+  return (
+    <search className="filters">
+      <SelectField
+        label="State"
+        value={search.status ?? ''}
+        onChange={(status) => set({ status: status === '' ? undefined : status })}
+        options={[{ value: '', label: 'Any' }, ...webhookStates.map((value) => ({ value, label: value }))]}
+      />
+      {may('admin') && (
+        <TextField
+          label="Owner (client id)"
+          value={search.owner ?? ''}
+          onChange={(owner) => set({ owner: owner.trim() === '' ? undefined : owner.trim() })}
+        />
+      )}
+    </search>
+  )
+}
+
+function List({ rows }: { rows: readonly Webhook[] }) {
+  const { may } = useSession()
+  const statistics = useStatistics(rows.map(({ id }) => id)).data
+  const of = ({ id }: Webhook): Statistics | undefined => statistics?.get(id)
+  const owner: Column<Webhook> = { title: 'Owner', cell: (webhook) => <OwnerText of={webhook} /> }
+  const columns: Column<Webhook>[] = [
+    {
+      title: 'Endpoint',
+      cell: (webhook) => (
+        <>
+          <Link to="/webhooks/$id" params={{ id: webhook.id }}>
+            {webhook.description ?? URL.parse(webhook.callbackUrl)?.host ?? webhook.callbackUrl}
+          </Link>
+          <div className="quiet small">{webhook.event}</div>
+        </>
+      ),
+    },
+    ...(may('admin') ? [owner] : []),
+    { title: 'State', cell: (webhook) => <WebhookState webhook={webhook} statistics={of(webhook)} /> },
+    { title: 'Success', isNumber: true, cell: (webhook) => rateText(of(webhook)) },
+    { title: 'p95', isNumber: true, cell: (webhook) => latencyText(of(webhook)?.p95Ms) },
+    { title: 'Last 24 hours', cell: (webhook) => <Sparkline statistics={of(webhook)} /> },
+    { title: 'Registered', cell: ({ createdAt }) => <Time at={createdAt} isRelative /> },
+  ]
+  return <Table label="Webhooks" columns={columns} rows={rows} keyOf={({ id }) => id} />
+}

@@ -1,0 +1,69 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { unwrap, useApi } from '../../api/client.ts'
+import { useSession } from '../../session/session.ts'
+import { Button } from '../../ui/button.tsx'
+import { SecretOnce } from '../../ui/copy.tsx'
+import { Page } from '../../ui/page.tsx'
+import { Empty, messageOf } from '../../ui/states.tsx'
+import { headersOf, noSettings, SettingsFields } from './settings.tsx'
+
+/** The form that registers a webhook, then its secret. */
+export function Register() {
+  const { may } = useSession()
+  const api = useApi()
+  const queries = useQueryClient()
+  const [settings, setSettings] = useState(noSettings)
+  const creating = useMutation({
+    mutationFn: () => {
+      const { event, callbackUrl, description, payloadStyle, version, headers } = settings
+      const body = {
+        ...{ event, callbackUrl, payloadStyle },
+        ...(description !== '' && { description }),
+        ...(version !== '' && { version }),
+        ...(headers.length > 0 && { headers: headersOf(headers) }),
+      }
+      return unwrap(api.POST('/api/webhooks', { body: body as never }))
+    },
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['webhooks'] }),
+  })
+  if (!may('webhooks:write')) return <Empty title="You may not register webhooks" />
+  if (creating.data !== undefined)
+    return (
+      <Page title="Webhook registered" about={creating.data.callbackUrl}>
+        <SecretOnce label="Secret that signs the deliveries" secret={creating.data.secret} />
+        <div className="row">
+          <Link to="/webhooks/$id" params={{ id: creating.data.id }} className="button primary">
+            Go to the webhook
+          </Link>
+        </div>
+      </Page>
+    )
+  return (
+    <Page title="Register a webhook" about="It receives the events that you may read, and belongs to you.">
+      <form
+        className="card form"
+        onSubmit={(event) => {
+          event.preventDefault()
+          creating.mutate()
+        }}
+      >
+        <SettingsFields settings={settings} onChange={setSettings} error={creating.error} />
+        {creating.error !== null && (
+          <p className="notice wrong" role="alert">
+            {messageOf(creating.error)}
+          </p>
+        )}
+        <div className="row">
+          <Button type="submit" look="primary" isDisabled={creating.isPending}>
+            Register
+          </Button>
+          <Link to="/webhooks" className="button">
+            Cancel
+          </Link>
+        </div>
+      </form>
+    </Page>
+  )
+}

@@ -1,0 +1,109 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { unwrap, useApi } from '../../api/client.ts'
+import type { components } from '../../api/schema.d.ts'
+import { Button } from '../../ui/button.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { fieldError, SelectField, TextField } from '../../ui/fields.tsx'
+import { countText } from '../../ui/format.tsx'
+import { messageOf } from '../../ui/states.tsx'
+import { useEventTypes, type Webhook } from './parts.tsx'
+
+type Body = components['schemas']['WebhookReplayRequest']
+type Status = 'failed' | 'delivered' | ''
+
+/** Returns a time as the value of a `datetime-local` input. */
+export const localInput = (ms: number) =>
+  new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+
+interface Progress {
+  isRunning: boolean
+  count: number
+  error: unknown
+}
+
+/** Sends a time range of deliveries again; continues until the range is complete. */
+export function Replay({ webhook: { id }, onClose }: { webhook: Webhook; onClose: () => void }) {
+  const api = useApi()
+  const queries = useQueryClient()
+  const { data: types = [] } = useEventTypes()
+  const [since, setSince] = useState(() => localInput(Date.now() - 3_600_000))
+  const [until, setUntil] = useState('')
+  const [status, setStatus] = useState<Status>('failed')
+  const [event, setEvent] = useState('')
+  const [progress, setProgress] = useState<Progress | null>(null)
+  const replay = async () => {
+    const end = until === '' ? new Date() : new Date(until)
+    let from: string | undefined = new Date(since).toISOString()
+    let count = 0
+    setProgress({ isRunning: true, count, error: null })
+    try {
+      while (from !== undefined) {
+        const chosen = { ...(status && { status }), ...(event && { event }) }
+        const body = { since: from, until: end.toISOString(), ...chosen } as Body
+        const step: components['schemas']['WebhookReplayResult'] = await unwrap(
+          api.POST('/api/webhooks/{id}/replay', { params: { path: { id } }, body }),
+        )
+        count += step.count
+        from = step.nextSince
+        setProgress({ isRunning: from !== undefined, count, error: null })
+      }
+    } catch (error) {
+      setProgress({ isRunning: false, count, error })
+    }
+    await queries.invalidateQueries({ queryKey: ['deliveries', id] })
+  }
+  const error = progress?.error
+  return (
+    <Dialog title="Replay deliveries" isOpen onClose={onClose}>
+      <p>Sends the deliveries of a time range again, with the same ids and bodies. Tests are left out.</p>
+      <TextField
+        label="Created from"
+        type="datetime-local"
+        isRequired
+        value={since}
+        onChange={setSince}
+        error={fieldError(error, 'since')}
+      />
+      <TextField
+        label="Created before"
+        hint="Empty for now"
+        type="datetime-local"
+        value={until}
+        onChange={setUntil}
+        error={fieldError(error, 'until')}
+      />
+      <SelectField<Status>
+        label="That"
+        value={status}
+        onChange={setStatus}
+        options={[
+          { value: 'failed', label: 'failed' },
+          { value: 'delivered', label: 'were delivered' },
+          { value: '', label: 'failed or were delivered' },
+        ]}
+      />
+      <SelectField
+        label="Event"
+        value={event}
+        onChange={setEvent}
+        options={[{ value: '', label: 'Any' }, ...types.map((type) => ({ value: type.event, label: type.event }))]}
+      />
+      <p role="status">
+        {progress !== null &&
+          `${countText(progress.count)} deliveries are sent again${progress.isRunning ? ' …' : '.'}`}
+      </p>
+      {error !== null && error !== undefined && (
+        <p className="notice wrong" role="alert">
+          {messageOf(error)}
+        </p>
+      )}
+      <div className="row end">
+        <Button onPress={onClose}>{progress === null ? 'Cancel' : 'Close'}</Button>
+        <Button look="primary" isDisabled={progress?.isRunning === true || since === ''} onPress={() => void replay()}>
+          Replay
+        </Button>
+      </div>
+    </Dialog>
+  )
+}
