@@ -29,7 +29,10 @@ export const navigation: readonly Group[] = [
       { title: 'Signing keys', to: '/access/signing-keys', scopes: ['admin'], words: 'jwks rotate' },
     ],
     title: 'Work',
-    entries: [{ title: 'Webhooks', to: '/webhooks', scopes: ['webhooks:read'], words: 'events deliveries endpoints' }],
+    entries: [
+      { title: 'Webhooks', to: '/webhooks', scopes: ['webhooks:read'], words: 'events deliveries endpoints' },
+      { title: 'Reports', to: '/reports', scopes: ['reports:read'], words: 'jobs queues downloads exports' },
+    ],
   },
 ]
 

@@ -1,6 +1,7 @@
 import { createRouter } from '@tanstack/react-router'
 import { accessRoutes } from './pages/access/route.ts'
 import { overviewRoute } from './pages/overview/route.ts'
+import { reportRoutes } from './pages/reports/route.ts'
 import { webhookRoutes } from './pages/webhooks/route.ts'
 import { rootRoute } from './root.tsx'
 import { Failed, Loading } from './ui/states.tsx'
@@ -8,6 +9,7 @@ import { Failed, Loading } from './ui/states.tsx'
 /** Every page; each area declares its routes in `pages/<area>/route.ts`. */
 const routeTree = rootRoute.addChildren([overviewRoute, ...accessRoutes])
 const routeTree = rootRoute.addChildren([overviewRoute, ...webhookRoutes])
+const routeTree = rootRoute.addChildren([overviewRoute, ...webhookRoutes, ...reportRoutes])
 
 export const router = createRouter({
   routeTree,

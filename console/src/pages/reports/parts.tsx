@@ -1,0 +1,145 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { ApiError, authorizedFetch, unwrap, useApi } from '../../api/client.ts'
+import type { components } from '../../api/schema.d.ts'
+import { useSession } from '../../session/session.ts'
+import { Button } from '../../ui/button.tsx'
+import { Confirm } from '../../ui/dialog.tsx'
+import { Badge } from '../../ui/page.tsx'
+import { messageOf } from '../../ui/states.tsx'
+import { toast } from '../../ui/toast.tsx'
+
+export type Task = components['schemas']['Task']
+export type ReportType = components['schemas']['ReportType']
+
+/** How often pages read tasks again while one of them is running, and otherwise, in ms. */
+export const [fastMs, slowMs] = [1_500, 15_000]
+
+export const isFinished = ({ status }: Task): boolean => status === 'completed' || status === 'failed'
+
+/** Reads the report types. */
+export function useReportTypes() {
+  const api = useApi()
+  return useQuery({
+    queryKey: ['report-types'],
+    queryFn: () => unwrap(api.GET('/api/report-types')),
+    staleTime: 600_000,
+  })
+}
+
+/** The state of a task; while it runs, its progress. */
+export function TaskState({ task: { status, progress, error, reportType } }: { task: Task }) {
+  if (status === 'completed') return <Badge tone="good">completed</Badge>
+  if (status === 'failed')
+    return (
+      <>
+        <Badge tone="wrong">failed</Badge>
+        {error !== undefined && <div className="quiet small">{error.message}</div>}
+      </>
+    )
+  if (status === 'pending') return <Badge tone="info">waiting</Badge>
+  return (
+    <>
+      <progress max={100} value={progress} aria-label={`Progress of the report ${reportType}`} />
+      <div className="quiet small">{progress} %</div>
+    </>
+  )
+}
+
+/** Saves the result of a task as a file. */
+function useDownload({ taskId, format }: Task) {
+  const session = useSession()
+  return useMutation({
+    mutationFn: async () => {
+      const request = new Request(`${location.origin}/api/reports/${encodeURIComponent(taskId)}/download`)
+      const response = await authorizedFetch(session)(request)
+      if (!response.ok) throw new ApiError(response, await response.json().catch(() => ({})))
+      const [, name] = /filename="([^"]+)"/.exec(response.headers.get('content-disposition') ?? '') ?? []
+      const url = URL.createObjectURL(await response.blob())
+      const link = Object.assign(document.createElement('a'), { href: url, download: name ?? `${taskId}.${format}` })
+      link.click()
+      URL.revokeObjectURL(url)
+    },
+    onError: (error) => toast(messageOf(error)),
+  })
+}
+
+interface ActionProps {
+  task: Task
+  /** Whether to offer the result, which the person may not want to open if the report belongs to somebody else. */
+  isOwn: boolean
+}
+
+/** What the person may do with a task. */
+export function TaskActions({ task, isOwn }: ActionProps) {
+  const { may } = useSession()
+  const [isDeleting, setDeleting] = useState(false)
+  const download = useDownload(task)
+  const { cancel, retry, remove } = useTaskChanges(task)
+  const { _links: links } = task
+  if (Object.keys(links).length === 0) return <span className="quiet small">Only its owner may open it</span>
+  return (
+    <div className="row">
+      {isOwn && 'download' in links && (
+        <Button isCompact isDisabled={download.isPending} onPress={() => download.mutate()}>
+          {download.isPending ? 'Downloading …' : 'Download'}
+        </Button>
+      )}
+      {may('reports:write') && (
+        <>
+          {'cancel' in links && (
+            <Button isCompact isDisabled={cancel.isPending} onPress={() => cancel.mutate()}>
+              Cancel
+            </Button>
+          )}
+          {'retry' in links && (
+            <Button isCompact isDisabled={retry.isPending} onPress={() => retry.mutate()}>
+              Retry
+            </Button>
+          )}
+          {'delete' in links && (
+            <Button isCompact look="danger" onPress={() => setDeleting(true)}>
+              Delete
+            </Button>
+          )}
+        </>
+      )}
+      <Confirm
+        title="Delete the report?"
+        isOpen={isDeleting}
+        onClose={() => setDeleting(false)}
+        action="Delete the report"
+        isDangerous
+        onConfirm={remove}
+      >
+        <p>The task and its file are removed. This cannot be undone.</p>
+      </Confirm>
+    </div>
+  )
+}
+
+function useTaskChanges({ taskId }: Task) {
+  const api = useApi()
+  const queries = useQueryClient()
+  const navigate = useNavigate()
+  const params = { path: { taskId } }
+  const refresh = () => queries.invalidateQueries({ queryKey: ['reports'] })
+  const common = { onError: (error: unknown) => toast(messageOf(error)), onSettled: refresh }
+  return {
+    cancel: useMutation({
+      mutationFn: () => unwrap(api.POST('/api/reports/{taskId}/cancel', { params })),
+      ...common,
+    }),
+    retry: useMutation({
+      mutationFn: () => unwrap(api.POST('/api/reports/{taskId}/retry', { params })),
+      onSuccess: (task) => navigate({ to: '/reports/$taskId', params: { taskId: task.taskId } }),
+      ...common,
+    }),
+    remove: async () => {
+      await unwrap(api.DELETE('/api/reports/{taskId}', { params }))
+      await navigate({ to: '/reports' })
+      await refresh()
+    },
+  }
+}

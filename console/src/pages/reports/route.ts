@@ -1,0 +1,35 @@
+import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
+import { rootRoute } from '../../root.tsx'
+
+export const taskStates = ['pending', 'in_progress', 'completed', 'failed'] as const
+
+export interface ReportsSearch {
+  owner?: 'all' | undefined
+  status?: (typeof taskStates)[number] | undefined
+  type?: string | undefined
+}
+
+const listRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/reports',
+  validateSearch: ({ owner, status, type }: Record<string, unknown>): ReportsSearch => ({
+    owner: owner === 'all' ? 'all' : undefined,
+    status: taskStates.find((known) => known === status),
+    type: typeof type === 'string' && type !== '' ? type : undefined,
+  }),
+  component: lazyRouteComponent(() => import('./list.tsx'), 'ReportList'),
+})
+
+const newRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/reports/new',
+  component: lazyRouteComponent(() => import('./request.tsx'), 'RequestReport'),
+})
+
+const taskRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/reports/$taskId',
+  component: lazyRouteComponent(() => import('./task.tsx'), 'TaskPage'),
+})
+
+export const reportRoutes = [listRoute, newRoute, taskRoute] as const
