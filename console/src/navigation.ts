@@ -32,6 +32,7 @@ export const navigation: readonly Group[] = [
     entries: [
       { title: 'Webhooks', to: '/webhooks', scopes: ['webhooks:read'], words: 'events deliveries endpoints' },
       { title: 'Reports', to: '/reports', scopes: ['reports:read'], words: 'jobs queues downloads exports' },
+      { title: 'API explorer', to: '/explorer', scopes: [], words: 'openapi curl request try send' },
     ],
   },
 ]

@@ -1,5 +1,6 @@
 import { createRouter } from '@tanstack/react-router'
 import { accessRoutes } from './pages/access/route.ts'
+import { explorerRoute } from './pages/explorer/route.ts'
 import { overviewRoute } from './pages/overview/route.ts'
 import { reportRoutes } from './pages/reports/route.ts'
 import { webhookRoutes } from './pages/webhooks/route.ts'
@@ -10,6 +11,7 @@ import { Failed, Loading } from './ui/states.tsx'
 const routeTree = rootRoute.addChildren([overviewRoute, ...accessRoutes])
 const routeTree = rootRoute.addChildren([overviewRoute, ...webhookRoutes])
 const routeTree = rootRoute.addChildren([overviewRoute, ...webhookRoutes, ...reportRoutes])
+const routeTree = rootRoute.addChildren([overviewRoute, ...webhookRoutes, ...reportRoutes, explorerRoute])
 
 export const router = createRouter({
   routeTree,

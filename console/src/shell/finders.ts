@@ -12,4 +12,14 @@ export const finders: readonly Finder[] = [
     scopes: ['admin'],
     find: (text) => (/^cli_[A-Za-z0-9_-]{22}$/.test(text) ? `/access/clients/${text}` : null),
   },
+  {
+    title: 'Webhook',
+    scopes: ['webhooks:read'],
+    find: (text) => (/^whk_[\w-]{22}$/.test(text) ? `/webhooks/${text}` : null),
+  },
+  {
+    title: 'Report',
+    scopes: ['reports:read'],
+    find: (text) => (/^tsk_[\w-]{22}$/.test(text) ? `/reports/${text}` : null),
+  },
 ]

@@ -55,3 +55,12 @@ export function durationText(ms: number): string {
   if (ms < hour) return `${Math.round(ms / minute)} min`
   return ms < 2 * day ? `${Math.round(ms / hour)} h` : `${Math.round(ms / day)} days`
 }
+
+/** Returns JSON with line breaks and indentation; any other text as it is. */
+export function prettyText(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2)
+  } catch {
+    return text
+  }
+}

@@ -4,7 +4,7 @@ import { unwrap, useApi } from '../../api/client.ts'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
-import { durationText, Time } from '../../ui/format.tsx'
+import { durationText, prettyText, Time } from '../../ui/format.tsx'
 import { Badge, Facts, Page, Section } from '../../ui/page.tsx'
 import { Loaded, messageOf } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
@@ -135,7 +135,7 @@ function Response({ attempt: { statusCode, responseStart, responseHeaders } }: {
       <summary>Response</summary>
       <div className="stack tight">
         {headers.length > 0 && <pre>{headers.map(([name, value]) => `${name}: ${value}`).join('\n')}</pre>}
-        {responseStart === '' ? <p className="quiet small">It had no body.</p> : <pre>{pretty(responseStart)}</pre>}
+        {responseStart === '' ? <p className="quiet small">It had no body.</p> : <pre>{prettyText(responseStart)}</pre>}
       </div>
     </details>
   )
@@ -160,19 +160,10 @@ function Request({ id, delivery: { request } }: { id: string; delivery: Delivery
       <p className="quiet small">
         webhook-timestamp, webhook-attempt and webhook-signature differ on each attempt and are not stored.
       </p>
-      <pre>{pretty(body)}</pre>
+      <pre>{prettyText(body)}</pre>
       <div className="row">
         <CopyButton text={body} label="Copy the exact body" />
       </div>
     </div>
   )
-}
-
-/** Returns JSON with line breaks; any other text as it is. */
-function pretty(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2)
-  } catch {
-    return text
-  }
 }

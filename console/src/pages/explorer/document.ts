@@ -1,0 +1,90 @@
+import { ApiError } from '../../api/client.ts'
+
+interface Schema {
+  type?: string | string[]
+  enum?: unknown[]
+  default?: unknown
+}
+
+export interface Parameter {
+  name: string
+  in: 'path' | 'query' | 'header' | 'cookie'
+  description?: string
+  required?: boolean
+  schema?: Schema
+  example?: unknown
+}
+
+interface RawOperation {
+  operationId?: string
+  summary?: string
+  description?: string
+  tags?: string[]
+  parameters?: (Parameter | Reference)[]
+  requestBody?: { required?: boolean; content: Record<string, { example?: unknown }> }
+  security?: Record<string, string[]>[]
+}
+
+interface Reference {
+  $ref: string
+}
+
+interface Document {
+  paths: Record<string, Record<string, RawOperation>>
+  components: { parameters: Record<string, Parameter> }
+}
+
+/** An operation of the API. */
+export interface Operation {
+  id: string
+  method: string
+  path: string
+  summary: string
+  description: string
+  tag: string
+  scopes: readonly string[]
+  parameters: readonly Parameter[]
+  body: { type: string; isRequired: boolean; example: string } | null
+}
+
+const methods = ['get', 'post', 'put', 'patch', 'delete']
+
+/** Reads every operation of the OpenAPI document. */
+export async function readOperations(): Promise<readonly Operation[]> {
+  const response = await fetch('/openapi.json')
+  if (!response.ok) throw new ApiError(response, {})
+  const document = (await response.json()) as Document
+  return Object.entries(document.paths).flatMap(([path, operations]) =>
+    Object.entries(operations)
+      .filter(([method]) => methods.includes(method))
+      .map(([method, operation]) => operationOf(document, method.toUpperCase(), path, operation)),
+  )
+}
+
+function operationOf(document: Document, method: string, path: string, raw: RawOperation): Operation {
+  const { operationId = `${method} ${path}`, summary = path, description = '', tags = [], parameters = [] } = raw
+  const resolved = parameters.map((one) => ('$ref' in one ? parameterAt(document, one.$ref) : one))
+  return {
+    ...{ id: operationId, method, path, summary, description },
+    tag: tags[0] ?? 'other',
+    scopes: raw.security?.flatMap(({ oauth2 = [] }) => oauth2) ?? [],
+    parameters: resolved.filter(
+      (one) => one !== undefined && one.in !== 'cookie' && !/^authorization$/i.test(one.name),
+    ),
+    body: bodyOf(raw),
+  }
+}
+
+const parameterAt = ({ components }: Document, reference: string) =>
+  components.parameters[reference.split('/').at(-1) ?? ''] as Parameter
+
+function bodyOf({ requestBody }: RawOperation): Operation['body'] {
+  const [type, content] = Object.entries(requestBody?.content ?? {})[0] ?? []
+  if (type === undefined) return null
+  const { example } = content ?? {}
+  const isForm = type === 'application/x-www-form-urlencoded'
+  const text = isForm ? new URLSearchParams(example as Record<string, string>).toString() : jsonText(example)
+  return { type, isRequired: requestBody?.required ?? false, example: text }
+}
+
+const jsonText = (example: unknown) => (example === undefined ? '' : JSON.stringify(example, null, 2))

@@ -1,0 +1,47 @@
+import { Button } from '../../ui/button.tsx'
+import { CopyButton } from '../../ui/copy.tsx'
+import { bytesText, durationText, prettyText } from '../../ui/format.tsx'
+import { Badge } from '../../ui/page.tsx'
+import type { Received } from './send.ts'
+
+const toneOf = (status: number) => (status < 300 ? 'good' : status < 400 ? 'info' : status < 500 ? 'warn' : 'wrong')
+
+/** A response with its status, its times, every header and its body. */
+export function ResponseView({ received }: { received: Received }) {
+  const { status, statusText, headers, headersMs, bodyMs, size, isCut, text, blob } = received
+  const body = text === null ? null : prettyText(text)
+  return (
+    <section className="card stack" aria-label="Response">
+      <div className="row" role="status">
+        <h2>Response</h2>
+        <Badge tone={toneOf(status)}>
+          {status} {statusText}
+        </Badge>
+        <span className="quiet">
+          {durationText(headersMs)} to the headers, {durationText(bodyMs)} in all, {bytesText(size)}
+        </span>
+      </div>
+      <details open>
+        <summary>Headers ({headers.length})</summary>
+        <pre>{headers.map(([name, value]) => `${name}: ${value}`).join('\n')}</pre>
+      </details>
+      {isCut && <p className="notice warn">The body was longer, or the request was stopped: this is its beginning.</p>}
+      {body !== null && body !== '' && <pre>{body}</pre>}
+      {size === 0 && <p className="quiet">The response has no body.</p>}
+      {size > 0 && (
+        <div className="row">
+          {body !== null && <CopyButton text={body} label="Copy the body" />}
+          <Button isCompact onPress={() => save(blob)}>
+            Save the body
+          </Button>
+        </div>
+      )}
+    </section>
+  )
+}
+
+function save(blob: Blob): void {
+  const url = URL.createObjectURL(blob)
+  Object.assign(document.createElement('a'), { href: url, download: 'response' }).click()
+  URL.revokeObjectURL(url)
+}

@@ -1,0 +1,62 @@
+import type { Draft } from './snippets.ts'
+
+/** A response, with as much of its body as is shown. */
+export interface Received {
+  status: number
+  statusText: string
+  headers: readonly (readonly [name: string, value: string])[]
+  /** Until the response headers arrived, and until the body ended. */
+  headersMs: number
+  bodyMs: number
+  size: number
+  isCut: boolean
+  /** Null if the body is not text. */
+  text: string | null
+  blob: Blob
+}
+
+const maxShownBytes = 1_048_576
+
+/**
+ * Sends a request and reads its response, up to 1 MiB. An event stream ends when `signal` is aborted; what has arrived until
+ * then is returned.
+ */
+export async function send(
+  { method, url, headers, body }: Draft,
+  authorized: (request: Request) => Promise<Response>,
+  signal: AbortSignal,
+): Promise<Received> {
+  const beganMs = performance.now()
+  const response = await authorized(new Request(url, { method, headers: headers.map(([...one]) => one), body, signal }))
+  const headersMs = performance.now() - beganMs
+  const type = response.headers.get('content-type') ?? ''
+  const { chunks, size, isCut } = await read(response)
+  const blob = new Blob(chunks, { type })
+  return {
+    ...{ status: response.status, statusText: response.statusText, headers: [...response.headers] },
+    ...{ headersMs, bodyMs: performance.now() - beganMs, size, isCut, blob },
+    text: isText(type) ? await blob.text() : null,
+  }
+}
+
+async function read({ body }: Response) {
+  const chunks: Uint8Array<ArrayBuffer>[] = []
+  let size = 0
+  const reader = body?.getReader()
+  try {
+    for (;;) {
+      const { done, value } = (await reader?.read()) ?? { done: true, value: undefined }
+      if (done || value === undefined) return { chunks, size, isCut: false }
+      chunks.push(value as Uint8Array<ArrayBuffer>)
+      size += value.length
+      if (size > maxShownBytes) break
+    }
+    await reader?.cancel()
+  } catch (error) {
+    // The person has stopped the request.
+    if (!(error instanceof DOMException)) throw error
+  }
+  return { chunks, size, isCut: true }
+}
+
+const isText = (type: string) => type === '' || /^text\/|json|xml|javascript|urlencoded|yaml/.test(type)
