@@ -1,4 +1,5 @@
 import { Button } from '../../ui/button.tsx'
+import { Code } from '../../ui/code.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
 import { bytesText, durationText, prettyText } from '../../ui/format.tsx'
 import { Badge } from '../../ui/page.tsx'
@@ -23,10 +24,10 @@ export function ResponseView({ received }: { received: Received }) {
       </div>
       <details open>
         <summary>Headers ({headers.length})</summary>
-        <pre>{headers.map(([name, value]) => `${name}: ${value}`).join('\n')}</pre>
+        <Code label="Response headers">{headers.map(([name, value]) => `${name}: ${value}`).join('\n')}</Code>
       </details>
       {isCut && <p className="notice warn">The body was longer, or the request was stopped: this is its beginning.</p>}
-      {body !== null && body !== '' && <pre>{body}</pre>}
+      {body !== null && body !== '' && <Code label="Response body">{body}</Code>}
       {size === 0 && <p className="quiet">The response has no body.</p>}
       {size > 0 && (
         <div className="row">

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { unwrap, useApi } from '../../api/client.ts'
+import { Code } from '../../ui/code.tsx'
 import { bytesText, countText, durationText, Time } from '../../ui/format.tsx'
 import { Facts, Page, Section } from '../../ui/page.tsx'
 import { Loaded } from '../../ui/states.tsx'
@@ -33,7 +34,7 @@ export function TaskPage() {
           </section>
           {task.parameters !== undefined && Object.keys(task.parameters).length > 0 && (
             <Section title="Parameters">
-              <pre>{JSON.stringify(task.parameters, null, 2)}</pre>
+              <Code label="Parameters">{JSON.stringify(task.parameters, null, 2)}</Code>
             </Section>
           )}
         </Page>

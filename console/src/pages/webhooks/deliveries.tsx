@@ -83,7 +83,7 @@ const columnsOf = (id: string): Column<Delivery>[] => [
       return last === undefined ? '–' : durationText(last.durationMs)
     },
   },
-  { title: 'Created', cell: ({ createdAt }) => <Time at={createdAt} /> },
+  { title: 'Created', cell: ({ createdAt }) => <Time at={createdAt} isRelative /> },
   { title: 'Next attempt', cell: ({ nextAttemptAt }) => <NextAttempt at={nextAttemptAt} /> },
 ]
 

@@ -3,6 +3,7 @@ import { Link, useParams } from '@tanstack/react-router'
 import { unwrap, useApi } from '../../api/client.ts'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
+import { Code } from '../../ui/code.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
 import { durationText, prettyText, Time } from '../../ui/format.tsx'
 import { Badge, Facts, Page, Section } from '../../ui/page.tsx'
@@ -125,7 +126,7 @@ function AttemptEntry({ attempt: { attempt, startedAt, durationMs, statusCode, e
   )
 }
 
-function Response({ attempt: { statusCode, responseStart, responseHeaders } }: { attempt: Attempt }) {
+function Response({ attempt: { attempt, statusCode, responseStart, responseHeaders } }: { attempt: Attempt }) {
   if (statusCode === undefined) return <p className="quiet small">There was no response.</p>
   if (responseStart === undefined)
     return <p className="quiet small">The response is shown only to those who may read the event.</p>
@@ -134,8 +135,16 @@ function Response({ attempt: { statusCode, responseStart, responseHeaders } }: {
     <details>
       <summary>Response</summary>
       <div className="stack tight">
-        {headers.length > 0 && <pre>{headers.map(([name, value]) => `${name}: ${value}`).join('\n')}</pre>}
-        {responseStart === '' ? <p className="quiet small">It had no body.</p> : <pre>{prettyText(responseStart)}</pre>}
+        {headers.length > 0 && (
+          <Code label={`Headers of response ${attempt}`}>
+            {headers.map(([name, value]) => `${name}: ${value}`).join('\n')}
+          </Code>
+        )}
+        {responseStart === '' ? (
+          <p className="quiet small">It had no body.</p>
+        ) : (
+          <Code label={`Body of response ${attempt}`}>{prettyText(responseStart)}</Code>
+        )}
       </div>
     </details>
   )
@@ -156,11 +165,11 @@ function Request({ id, delivery: { request } }: { id: string; delivery: Delivery
   const head = [`${method} ${url}`, ...Object.entries(headers).map(line), ...own.map(line)].join('\n')
   return (
     <div className="stack tight">
-      <pre>{head}</pre>
+      <Code label="Request headers">{head}</Code>
       <p className="quiet small">
         webhook-timestamp, webhook-attempt and webhook-signature differ on each attempt and are not stored.
       </p>
-      <pre>{prettyText(body)}</pre>
+      <Code label="Request body">{prettyText(body)}</Code>
       <div className="row">
         <CopyButton text={body} label="Copy the exact body" />
       </div>

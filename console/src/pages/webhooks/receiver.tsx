@@ -1,3 +1,4 @@
+import { Code } from '../../ui/code.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
 
 const command = [
@@ -16,7 +17,7 @@ export function TryReceiver() {
           signature, and removes the webhook when it ends. Add <code>--forward http://localhost:3000/hook</code> to pass
           the deliveries on to your program. The webhook then appears in this list, where you can send tests to it.
         </p>
-        <pre>{command}</pre>
+        <Code label="Command">{command}</Code>
         <div className="row">
           <CopyButton text={command} />
         </div>

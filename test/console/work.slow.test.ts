@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { after, describe, it } from 'node:test'
+import { authService } from '../oauth/real.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { accessibilityFaults, chromiumBrowser, logIn, skip } from './browser.ts'
+
+forEachEngine((engine) => {
+  describe('webhooks, reports and the API explorer in the console', { skip }, () => {
+    const auth = authService(engine)
+    const using = chromiumBrowser(() => auth.baseUrl)
+    const closers: (() => unknown)[] = []
+    after(() => {
+      for (const close of closers) close()
+    })
+
+    /** Starts an endpoint whose response status the test sets. */
+    const endpoint = async () => {
+      const made = { status: 204, url: '', bodies: [] as string[] }
+      const server = createServer(async (request, response) => {
+        made.bodies.push(Buffer.concat(await request.toArray()).toString())
+        response.writeHead(made.status, { 'x-reason': 'maintenance' }).end(made.status < 400 ? '' : '{"error":"down"}')
+      })
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      closers.push(() => server.close().closeAllConnections())
+      made.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`
+      return made
+    }
+
+    it('register a webhook, show its secret once, find out why a delivery failed, and send it again', async () => {
+      const person = await auth.person({ role: 'admin' })
+      const target = await endpoint()
+      target.status = 503
+      await using({}, async ({ page, open }) => {
+        await page.goto(`${auth.baseUrl}/console/webhooks`)
+        await logIn(page, person)
+        await page.getByRole('link', { name: 'Register a webhook' }).first().click()
+        await page.getByLabel('Address').fill(target.url)
+        await page.getByLabel('Events').selectOption('product.*')
+        await page.getByLabel('Description').fill('Stock')
+        await page.getByRole('button', { name: 'Register' }).click()
+        await page.getByText(/^whsec_/).waitFor()
+        assert.deepEqual(await accessibilityFaults(page), [])
+        await page.getByRole('link', { name: 'Go to the webhook' }).click()
+        await page.getByRole('button', { name: 'Send a test' }).click()
+        await page.getByLabel('Event').last().selectOption('product.created')
+        await page.getByRole('button', { name: 'Send', exact: true }).click()
+        await page.getByText('http 503').waitFor()
+        await page.getByText('Response', { exact: true }).click()
+        await page.getByText('x-reason: maintenance').waitFor()
+        await page.getByText('"error": "down"').waitFor()
+        assert.deepEqual(await accessibilityFaults(page), [])
+        target.status = 204
+        await page.getByRole('button', { name: 'Send again' }).click()
+        await page.getByText('Attempt 2').waitFor()
+        await page.getByText('delivered', { exact: true }).waitFor()
+        assert.equal(target.bodies[1], target.bodies[0])
+        await open('/webhooks')
+        await page.getByRole('link', { name: 'Stock' }).click()
+        await page.getByRole('button', { name: 'Pause' }).click()
+        await page.getByRole('button', { name: 'Enable' }).waitFor()
+        assert.deepEqual(await accessibilityFaults(page), [])
+      })
+    })
+
+    it('request a report by its form, show its end, download and delete it', async () => {
+      const person = await auth.person({ role: 'admin' })
+      await using({}, async ({ page }) => {
+        await page.goto(`${auth.baseUrl}/console/reports/new`)
+        await logIn(page, person)
+        await page.getByLabel('Report').selectOption('products')
+        await page.getByLabel('Format').selectOption('ndjson')
+        await page.getByLabel('name', { exact: true }).check()
+        await page.getByLabel('Sort').selectOption('-price')
+        assert.deepEqual(await accessibilityFaults(page), [])
+        await page.getByRole('button', { name: 'Request' }).click()
+        await page.getByText('completed', { exact: true }).waitFor()
+        await page.getByText('"-price"').waitFor()
+        const download = page.waitForEvent('download')
+        await page.getByRole('button', { name: 'Download' }).click()
+        assert.match((await download).suggestedFilename(), /\.ndjson$/)
+        await page.getByRole('button', { name: 'Delete' }).click()
+        await page.getByRole('button', { name: 'Delete the report' }).click()
+        await page.getByText('There are no reports yet').waitFor()
+      })
+    })
+
+    it('send a request as the person, show every header, and copy it without the token', async () => {
+      const person = await auth.person({ role: 'admin' })
+      await using({}, async ({ page, context }) => {
+        await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+        await page.goto(`${auth.baseUrl}/console/explorer?operation=createProduct`)
+        await logIn(page, person)
+        await page.getByRole('button', { name: 'Send' }).click()
+        await page.getByText('201 Created').waitFor()
+        await page.getByText(/x-request-id: .+/).waitFor()
+        assert.deepEqual(await accessibilityFaults(page), [])
+        for (const name of ['Copy as curl', 'Copy as TypeScript']) {
+          await page.getByRole('button', { name }).click()
+          const copied = String(await page.evaluate('navigator.clipboard.readText()'))
+          assert.match(copied, /\/products/)
+          assert.match(copied, /TOKEN/)
+          assert.doesNotMatch(copied, /eyJ/)
+        }
+      })
+    })
+  })
+})
