@@ -94,8 +94,8 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   log: { access: WriteAccessLine; fault: (error: unknown, requestId: string, traceId?: string) => void }
   /** Begins the span of each request, if traces are exported. */
   startRequestSpan?: StartRequestSpan | undefined
-  /** Called for every response to an authenticated client. */
-  count: (clientId: string) => void
+  /** Called for every response, to record it. */
+  onResponse: WriteAccessLine
   /** Called for every response from a deprecated version; `clientId` is null for an anonymous client. */
   countDeprecated: (version: string, clientId: string | null) => void
 }
@@ -187,12 +187,12 @@ function limiting({ limits, trustedProxies, now, later, log, metrics: { onLimite
   return limits && limiter({ ...limits, trustedProxies, now, later, onError, onLimited, onDelayed })
 }
 
-/** Returns a function that writes the access log and counts responses, requests per client and requests to deprecated versions. */
-function counting({ log, count, lives, countDeprecated, metrics }: AppOptions): WriteAccessLine {
+/** Returns a function that writes the access log, and counts and records responses. */
+function counting({ log, onResponse, lives, countDeprecated, metrics }: AppOptions): WriteAccessLine {
   const deprecated = versionMatcher(lives, 'deprecated')
   return (line) => {
     metrics.onResponse(line)
-    if (line.client !== undefined) count(line.client)
+    onResponse(line)
     const placed = deprecated?.(line.path)
     if (placed) countDeprecated(placed.life.version, line.client ?? null)
     log.access(line)

@@ -8,6 +8,7 @@ import { eventsIn, servedVersions } from './event-shapes.ts'
 import type { Caller } from './http/policies/authenticate.ts'
 import { checkTarget } from './http/ssrf-guard.ts'
 import { rejectUnknownParameters } from './http/strict-handling.ts'
+import { metricsHistory } from './metrics/history/route.ts'
 import { nodeRoutes } from './nodes/routes.ts'
 import { apiKeyRoutes } from './oauth/api-keys/routes.ts'
 import { clientRoutes } from './oauth/clients/routes.ts'
@@ -18,6 +19,7 @@ import { type AccountRouteOptions, accountRoutes } from './oauth/users/account-r
 import { type InvitationRouteOptions, invitationRoute } from './oauth/users/invitation-route.ts'
 import { type Operations, operationRoutes } from './operations/routes.ts'
 import { queueRoutes } from './queue/routes.ts'
+import { accountUsage } from './rate-limits/account-usage.ts'
 import type { Limiter } from './rate-limits/limiter.ts'
 import { usageRoute } from './rate-limits/usage.ts'
 import { activity, deliveries } from './reports/built-in-types.ts'
@@ -35,6 +37,8 @@ import { reportOf } from './resources/representation.ts'
 import { rowAccess } from './row-access.ts'
 import type { Queryable } from './storage/database.ts'
 import { uuidSource } from './storage/ids.ts'
+import { type RequestRoutesOptions, requestRoutes } from './traffic/request-routes.ts'
+import { trafficRoute } from './traffic/routes.ts'
 import { readVersionCalls } from './versioning/call-counts.ts'
 import { versionList } from './versioning/routes.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
@@ -46,7 +50,8 @@ export type VersionOptions = Omit<CollectionOptions, 'factsOf' | 'newUuid'> &
   Omit<ReportsOptions, 'access'> &
   Omit<InvitationRouteOptions, 'roles'> &
   Omit<WebhooksOptions, 'events' | 'versions' | 'access'> &
-  Omit<AccountRouteOptions & KeyRouteOptions, 'scopes'> & {
+  Omit<AccountRouteOptions & KeyRouteOptions, 'scopes'> &
+  RequestRoutesOptions & {
     later: Later
     operations: Operations
     /** All versions with their lifecycle status. */
@@ -67,8 +72,6 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const downloads = slotLimiter({ perAccount: maxDownloads, inTotal: maxDownloadsInAll })
   app.addHook('preClose', async () => watch.close())
   const checkCallback = (url: string) => checkTarget(options.policy, url, options.lookup)
-  const versions = options.lives.map(({ version }) => version)
-  const calls = () => readVersionCalls(options.db, versions)
   const registrable = servedVersions(definition, options.lives)
   const { ofAccounts, served: usersCollection, roles } = usersOf(definition, options)
   const { factsOf, eventAccess, reportAccess } = rowAccess(definition, options)
@@ -95,19 +98,32 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
           prefix,
         })
         await at.register(invitationRoute, { ...options, roles, prefix })
-        const administration = { ...options, scopes: definition.scopes, prefix }
-        await at.register(accountRoutes, administration)
-        await at.register(signingKeyRoutes, administration)
-        for (const routes of [clientRoutes, apiKeyRoutes, accessRoutes]) await at.register(routes, administration)
-        await at.register(auditRoutes, { db: options.db, prefix })
-        await at.register(operationRoutes, { ...options, prefix })
-        await at.register(nodeRoutes, { ...options, prefix })
-        await at.register(queueRoutes, { ...options, prefix })
-        await at.register(versionList, { ...options, calls, prefix })
-        await at.register(usageRoute, { ...(options.limiter && { limiter: options.limiter }), prefix })
+        await serveAdministration(at, { ...options, scopes: definition.scopes, prefix })
       })
     }
   }
+}
+
+/** Adds the routes for operators, and the route of a caller's own limits, below a prefix. */
+async function serveAdministration(
+  at: FastifyInstance,
+  options: VersionOptions & AccountRouteOptions & KeyRouteOptions & { prefix: string },
+): Promise<void> {
+  const { db, lives, limiter, prefix } = options
+  const versions = lives.map(({ version }) => version)
+  await at.register(accountRoutes, options)
+  await at.register(signingKeyRoutes, options)
+  for (const routes of [clientRoutes, apiKeyRoutes, accessRoutes]) await at.register(routes, options)
+  await at.register(accountUsage, options)
+  await at.register(auditRoutes, { db, prefix })
+  await at.register(operationRoutes, options)
+  await at.register(nodeRoutes, options)
+  await at.register(queueRoutes, options)
+  await at.register(metricsHistory, options)
+  await at.register(trafficRoute, options)
+  await at.register(requestRoutes, options)
+  await at.register(versionList, { ...options, calls: () => readVersionCalls(db, versions) })
+  await at.register(usageRoute, { ...(limiter && { limiter }), prefix })
 }
 
 /**

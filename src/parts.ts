@@ -12,6 +12,7 @@ import { nodeClock } from './node-clock.ts'
 import { nodeFacts } from './nodes/node.ts'
 import { registerNode } from './nodes/nodes.ts'
 import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
+import { type ObservationOptions, startObservation } from './observation.ts'
 import { type OperationsOptions, openOperations } from './operations/open.ts'
 import { openQueue } from './queue/open.ts'
 import { openCounters } from './rate-limits/open.ts'
@@ -20,7 +21,6 @@ import { inThread, reporting } from './reports/generate/worker-thread.ts'
 import { rowAccess } from './row-access.ts'
 import type { SharedClock } from './storage/clock.ts'
 import { pooledRandom } from './storage/ids.ts'
-import { requestCounter } from './storage/request-counts.ts'
 import { existingMasterKey, type Stores } from './stores.ts'
 import type { Tracing } from './tracing/open.ts'
 import { versionCallCounter } from './versioning/call-counts.ts'
@@ -68,14 +68,11 @@ export async function openParts(config: Config, definition: Definition, opening:
   const tracing = await openTraces(config, opening)
   const { eventAccess, reportAccess } = rowAccess(definition, { db, now })
   const nodeId = await addNode(config, definition, opening, clock)
+  const random = pooledRandom(randomBytes)
   return {
     limits: rules && { rules, monotonic, counters: closeLater(await openLimits(config, now, opening)) },
-    counter: closeLater(requestCounter({ db, now, onError: onErrorOf('request counts') })),
     versionCounter: closeLater(versionCallCounter({ db, now, onError: onErrorOf('calls of deprecated versions') })),
-    definition,
-    lives,
-    shapes: eventShapes(definition, lives),
-    ...{ policy, results },
+    ...{ definition, lives, shapes: eventShapes(definition, lives), policy, results },
     queue: await openQueue({
       ...{ db, now, random: Math.random, onError: onJobFailed, onRun: metrics.onRun, startSpan: tracing?.startJobSpan },
     }),
@@ -88,8 +85,9 @@ export async function openParts(config: Config, definition: Definition, opening:
     ...config.reports,
     ...{ onError, ...work, startCallSpan: tracing?.startCallSpan, startRequestSpan: tracing?.startRequestSpan },
     ...{ version, now, monotonic, clock, revocations, nodeId },
+    ...observation(config, { ...opening, node: nodeId, now, random, onErrorOf }),
     ...operationsOf({ ...opening, config, definition, results, now }),
-    ...{ random: pooledRandom(randomBytes), jitter: Math.random },
+    ...{ random, jitter: Math.random },
   }
 }
 
@@ -115,6 +113,16 @@ function operationsOf(opening: Opening & OperationsOptions) {
   const { stop, ...opened } = openOperations(opening)
   opening.onClose(stop)
   return opened
+}
+
+type Observed = Opening & Pick<ObservationOptions, 'node' | 'now' | 'random' | 'onErrorOf'>
+
+/** Starts to record the responses of this process until it closes. */
+function observation(config: Config, options: Observed) {
+  const { requestLogRate } = config.service
+  const { onResponse, close } = startObservation({ ...options, requestLogRate })
+  options.onClose(close)
+  return { onResponse, requestLogRate }
 }
 
 /** Starts exporting traces if a collector is configured; only then is the SDK of OpenTelemetry loaded. */

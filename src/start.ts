@@ -188,7 +188,6 @@ async function openApp(
     tls: certificates,
     api: config.service.roles.includes('api'),
     console: config.service.console === 'on',
-    count: parts.counter.count,
     countDeprecated: parts.versionCounter.count,
     log: {
       access,

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { archiveAudit } from './audit/archive-sweep.ts'
 import { deleteExpiredResponses } from './idempotency/store.ts'
+import { expireSamples } from './metrics/history/sampler.ts'
 import { expireNodes } from './nodes/nodes.ts'
 import { sweepExpired } from './oauth/tokens/auth-records.ts'
 import { sweepInvitations } from './oauth/users/invitations.ts'
@@ -22,6 +23,8 @@ import type { Sealer } from './storage/encryption.ts'
 import type { RandomBytes } from './storage/ids.ts'
 import { expireRequestCounts } from './storage/request-counts.ts'
 import { pacedWrites, type Swept, sweepEvery } from './storage/sweep.ts'
+import { expireTraffic } from './traffic/counter.ts'
+import { expireRequestLog } from './traffic/request-log.ts'
 import { expireVersionCalls } from './versioning/call-counts.ts'
 import { enqueueManual } from './webhooks/deliveries/enqueue.ts'
 import { replaySelected } from './webhooks/deliveries/replay.ts'
@@ -158,6 +161,9 @@ function startSweeps(options: WorkerOptions): () => void {
     'rate-limit windows': () => expireLimitWindows(db, now),
     'quota usage': () => expireQuotaUses(db, now),
     'lost nodes': () => expireNodes(db, now),
+    'metrics history': () => expireSamples(db, now),
+    traffic: () => expireTraffic(db, now),
+    'request log': () => expireRequestLog(db, now),
     'archived audit entries': archiveAudit({ ...auditing, db, now }),
   }))
   return () => {

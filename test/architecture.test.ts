@@ -11,7 +11,7 @@ const page = readFileSync(new URL('../docs/architecture.md', import.meta.url), '
 const tiers = [
   ['http', 'storage'],
   ['queue'],
-  ['audit', 'idempotency', 'metrics', 'rate-limits', 'versioning'],
+  ['audit', 'idempotency', 'metrics', 'rate-limits', 'traffic', 'versioning'],
   ['openapi'],
   ['oauth', 'reports', 'resources', 'webhooks'],
 ]

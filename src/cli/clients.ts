@@ -20,6 +20,8 @@ interface SettingsOptions {
   firstParty?: boolean
   trusted?: boolean
   introspectsOthers?: boolean
+  rate?: string | false
+  quota?: string | false
   label?: string[]
   removeLabel?: string[]
 }
@@ -50,12 +52,8 @@ export function clientsCommand(configuration: () => Config, definition: () => Pr
     .description('Show the settings of a client as JSON')
     .argument('<id>')
     .action((id) => using((stores) => show(stores, id)))
-  withSettings(clients.command('update').description('Change the given settings of a client'))
+  withResets(withSettings(clients.command('update').description('Change the given settings of a client')))
     .argument('<id>')
-    .option('--no-first-party', 'ask users for consent again')
-    .option('--no-trusted', 'no longer allow the password grant')
-    .option('--no-introspects-others', 'may introspect its own tokens only')
-    .option('--remove-label <keys...>', 'remove labels')
     .action((id, options) => withScopes((stores, known) => update(stores, known, id, options)))
   clients
     .command('rotate-secret')
@@ -81,10 +79,23 @@ const withSettings = (command: Command) =>
     .option('--first-party', 'your own client: users are not asked for consent')
     .option('--trusted', 'may use the password grant (deprecated)')
     .option('--introspects-others', 'may introspect the tokens of other clients')
+    .option('--rate <rate>', 'requests/seconds of each of its accounts, such as 600/60')
+    .option('--quota <requests>', 'requests of each of its accounts per calendar month')
     .option('--label <labels...>', 'what claims functions know about it, such as tenant=north')
 
+/** Adds the options that reset client settings to their defaults. */
+const withResets = (command: Command) =>
+  command
+    .option('--no-first-party', 'ask users for consent again')
+    .option('--no-trusted', 'no longer allow the password grant')
+    .option('--no-introspects-others', 'may introspect its own tokens only')
+    .option('--no-rate', 'the default rate again')
+    .option('--no-quota', 'the default quota again')
+    .option('--remove-label <keys...>', 'remove labels')
+
 function settingsOf(options: SettingsOptions): Partial<Omit<ClientSettings, 'labels'>> {
-  const { name, scope, grant, redirectUri, postLogoutUri, firstParty, trusted, introspectsOthers } = options
+  const { name, scope, grant, redirectUri, postLogoutUri, firstParty, trusted, introspectsOthers, rate, quota } =
+    options
   return {
     ...(name !== undefined && { name }),
     ...(scope !== undefined && { scopes: parseList(scope) }),
@@ -94,6 +105,8 @@ function settingsOf(options: SettingsOptions): Partial<Omit<ClientSettings, 'lab
     ...(firstParty !== undefined && { firstParty }),
     ...(trusted !== undefined && { trusted }),
     ...(introspectsOthers !== undefined && { introspectsOthers }),
+    ...(rate !== undefined && { rate: rate || null }),
+    ...(quota !== undefined && { quota: quota === false ? null : Number(quota) }),
   }
 }
 

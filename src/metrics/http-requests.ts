@@ -1,5 +1,5 @@
 import type { Registry } from 'prom-client'
-import type { AccessLine } from '../http/server/access-log.ts'
+import { type AccessLine, classIndexOf, type ResponseCounts } from '../http/server/access-log.ts'
 import { addTo, type Counts, durationBounds, histogramSamples, newCounts, registerRead, totalOf } from './samples.ts'
 
 /** The versions, each with its name and with the first path segments that it also serves without a version prefix. */
@@ -17,12 +17,25 @@ const statuses = 1_000
 const requests = 'plinth_http_requests_total'
 const duration = 'plinth_http_request_duration_seconds'
 
+/** The responses since the start of the process: by class of status, and by duration as in `durationBounds`. */
+export interface ResponseTotals {
+  byClass: ResponseCounts
+  /** One count per bound, and one for longer durations. */
+  durations: number[]
+}
+
+export interface HttpRequests {
+  count: (line: CountedLine) => void
+  /** Adds up the counts of all routes. */
+  totals: () => ResponseTotals
+}
+
 /**
  * Counts responses and their durations by route, method and status, and registers both metrics. The number of label
  * values is bounded: requests without a route count as the route `unrouted`, and unusual methods as `other`. For speed,
  * a response's histogram is found by its route pattern and a number; labels are built only when the metrics are read.
  */
-export function httpRequests(registry: Registry, versions: VersionPaths): (line: CountedLine) => void {
+export function httpRequests(registry: Registry, versions: VersionPaths): HttpRequests {
   const routes = new Map<string, Map<number, Counts>>()
   const labelsOf = routeLabels(versions)
   registerRead(registry, {
@@ -45,7 +58,7 @@ export function httpRequests(registry: Registry, versions: VersionPaths): (line:
       }
     },
   })
-  return ({ route = 'unrouted', method, status, ms }) => {
+  const count = ({ route = 'unrouted', method, status, ms }: CountedLine) => {
     const key = (methodNumbers.get(method) ?? otherMethod) * statuses + status
     let ofRoute = routes.get(route)
     if (ofRoute === undefined) {
@@ -59,6 +72,19 @@ export function httpRequests(registry: Registry, versions: VersionPaths): (line:
     }
     addTo(counts, durationBounds, ms / 1_000)
   }
+  return { count, totals: () => totalsOf(routes) }
+}
+
+function totalsOf(routes: ReadonlyMap<string, ReadonlyMap<number, Counts>>): ResponseTotals {
+  const byClass: ResponseCounts = [0, 0, 0, 0]
+  const durations = new Array<number>(durationBounds.length + 1).fill(0)
+  for (const ofRoute of routes.values()) {
+    for (const [key, counts] of ofRoute) {
+      byClass[classIndexOf(key % statuses)] += totalOf(counts)
+      for (let at = 0; at < durations.length; at++) durations[at] = (durations[at] as number) + (counts[at] as number)
+    }
+  }
+  return { byClass, durations }
 }
 
 type RouteLabels = (pattern: string) => { route: string; version: string }

@@ -1,8 +1,9 @@
 import { Gauge, Registry } from 'prom-client'
 import { type AccessReports, accessMetrics } from './access.ts'
-import { type CountedLine, httpRequests, type VersionPaths } from './http-requests.ts'
+import { type CountedLine, httpRequests, type ResponseTotals, type VersionPaths } from './http-requests.ts'
 import { type FileStateOptions, fileState, processMetrics } from './process-state.ts'
-import { type StoredStateOptions, storedState } from './stored-state.ts'
+import { counter } from './samples.ts'
+import { type StoredState, type StoredStateOptions, storedState } from './stored-state.ts'
 import { type TableSizesOptions, tableSizesState } from './table-sizes.ts'
 import { topClients } from './top-clients.ts'
 import { type WorkReports, workMetrics } from './work.ts'
@@ -17,6 +18,15 @@ export interface MetricsOptions {
   ofProcess: boolean
 }
 
+/** What this process has counted since its start. */
+export interface Totals extends ResponseTotals {
+  /** Calls to webhooks that delivered an event, and calls that failed. */
+  delivered: number
+  deliveryFailures: number
+  /** Responses that are missing in the request log. */
+  unlogged: number
+}
+
 /**
  * The metrics of this process: functions with which components report what to count, and the text for the monitoring
  * system.
@@ -26,6 +36,11 @@ export interface Metrics extends AccessReports, WorkReports {
   read: () => Promise<string>
   /** Counts a response. */
   onResponse: (line: CountedLine & { client: string | undefined }) => void
+  /** Counts responses that are missing in the request log. */
+  onUnlogged: (count: number) => void
+  totals: () => Totals
+  /** Reads the queues and other state of the database, as for a scrape; null if that fails, or before `watch`. */
+  readState: () => Promise<StoredState | null>
   /** Adds the metrics that are read when the monitoring system requests them (a scrape). */
   watch: (sources: StoredStateOptions & FileStateOptions & TableSizesOptions) => void
 }
@@ -36,13 +51,29 @@ export function openMetrics({ version, versions, monotonic, ofProcess }: Metrics
   const info = { name: 'plinth_build_info', help: 'Always 1; the labels name the versions of Plinth and Node.js' }
   const build = new Gauge({ ...info, labelNames: ['version', 'node'], registers: [registry] })
   build.set({ version, node: process.version }, 1)
-  const count = httpRequests(registry, versions)
+  const { count, totals } = httpRequests(registry, versions)
   const countClient = topClients(registry, monotonic)
   const reports = { ...workMetrics(registry), ...accessMetrics(registry) }
-  const refreshers: (() => Promise<void>)[] = []
+  const unlogged = counter(registry, {
+    name: 'plinth_request_log_skipped_total',
+    help: 'Responses that are missing in the request log, because there were too many or the database did not store them',
+  })
+  const sums = { delivered: 0, deliveryFailures: 0, unlogged: 0 }
+  const refreshers: (() => Promise<unknown>)[] = []
+  let readState: Metrics['readState'] = async () => null
   if (ofProcess) processMetrics(registry)
   return {
     ...reports,
+    onCalled: (due, outcome) => {
+      reports.onCalled(due, outcome)
+      sums[outcome.delivered ? 'delivered' : 'deliveryFailures']++
+    },
+    onUnlogged: (missing) => {
+      unlogged.inc(missing)
+      sums.unlogged += missing
+    },
+    totals: () => ({ ...totals(), ...sums }),
+    readState: () => readState(),
     read: async () => {
       await Promise.all(refreshers.map((refresh) => refresh()))
       return registry.metrics()
@@ -52,7 +83,8 @@ export function openMetrics({ version, versions, monotonic, ofProcess }: Metrics
       if (line.client !== undefined) countClient(line.client)
     },
     watch: (sources) => {
-      refreshers.push(storedState(registry, sources), fileState(registry, sources), tableSizesState(registry, sources))
+      readState = storedState(registry, sources)
+      refreshers.push(readState, fileState(registry, sources), tableSizesState(registry, sources))
     },
   }
 }

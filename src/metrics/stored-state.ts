@@ -18,7 +18,7 @@ export interface StoredStateOptions extends Omit<CachedReadOptions<unknown>, 're
  * The counted rows by state (each number is at most `maxCounted`), when the earliest delivery became due, the scheduled
  * backups that ended last, and the queues' backlogs.
  */
-interface StoredState {
+export interface StoredState {
   counts: Record<CountName, number>
   deliveriesDueAt: string | null
   backups: { completedAt: string | null; lastStatus: string | null }
@@ -155,11 +155,11 @@ const backupGauges = (hasBackups: boolean): typeof gauges => [
 ]
 
 /**
- * Registers the metrics that are read from the database. Returns a function to call before each scrape; it never
- * rejects. If the database does not respond within two seconds, these metrics have no samples, and `plinth_database_up`
- * is 0.
+ * Registers the metrics that are read from the database. Returns a function to call before each scrape, which resolves with
+ * the state and never rejects. If the database does not respond within two seconds, the state is null, these metrics have
+ * no samples, and `plinth_database_up` is 0.
  */
-export function storedState(registry: Registry, options: StoredStateOptions): () => Promise<void> {
+export function storedState(registry: Registry, options: StoredStateOptions): () => Promise<StoredState | null> {
   const { db, queue, now, hasBackups } = options
   const refresh = cachedRead({ ...options, freshMs, limitMs, read: () => readState(db, queue) })
   let state: StoredState | null = null
@@ -174,5 +174,6 @@ export function storedState(registry: Registry, options: StoredStateOptions): ()
   }
   return async () => {
     state = await refresh()
+    return state
   }
 }

@@ -21,6 +21,23 @@ const line = '^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\x00-\\x20\\x7f-\\xa0][^\\x00-\\x1f\
 const Label = Type.String({ description: '1 to 200 characters' })
 const labelRules = documentedRules({ propertyNames: { pattern: labelKeyPattern } })
 
+const ownLimits = {
+  rate: OrNull(
+    Type.String({
+      description: 'calls/seconds; null for the default limit',
+      examples: ['600/60'],
+      ...documentedRules({ pattern: '^[1-9][0-9]{0,6}/[1-9][0-9]{0,4}$' }),
+    }),
+  ),
+  quota: OrNull(
+    Type.Integer({
+      description: 'Requests per calendar month; null for the default quota',
+      examples: [100_000],
+      ...documentedRules({ minimum: 1, maximum: 1_000_000_000 }),
+    }),
+  ),
+}
+
 const settings = {
   name: Type.String({
     description: 'Display name, 1 to 200 characters',
@@ -56,6 +73,7 @@ const settings = {
     description: 'What claims functions know about the client: at most 20 labels, set by administrators alone',
     examples: [{ tenant: 'north' }],
   }),
+  ...ownLimits,
 }
 const { name, scopes, grants, labels, ...optional } = settings
 const ClientType = Type.String({ enum: ['confidential', 'public'], description: 'A public client has no secret' })
@@ -78,7 +96,12 @@ const LabelChanges = Type.Unsafe<Record<string, string | null> | null>({
 /** The request body for changing a client; null resets an optional member to its default. */
 export const ClientPatch = Type.Object({
   ...Type.Partial(Type.Object({ name, scopes, grants })).properties,
-  ...Object.fromEntries(Object.entries(optional).map(([field, schema]) => [field, Type.Optional(OrNull(schema))])),
+  ...Object.fromEntries(
+    Object.entries(optional).map(([field, schema]) => [
+      field,
+      Type.Optional(field in ownLimits ? schema : OrNull(schema as TSchema & { type: string })),
+    ]),
+  ),
   labels: Type.Optional(LabelChanges),
 })
 
@@ -102,20 +125,7 @@ export const ClientView = partialSchema(Type.Object(client))
 export const CreatedClient = Type.Object({ ...client, secret: Type.Optional(Secret) })
 
 const limits = {
-  rate: OrNull(
-    Type.String({
-      description: 'calls/seconds; null for the default limit',
-      examples: ['600/60'],
-      ...documentedRules({ pattern: '^[1-9][0-9]{0,6}/[1-9][0-9]{0,4}$' }),
-    }),
-  ),
-  quota: OrNull(
-    Type.Integer({
-      description: 'Requests per calendar month; null for the default quota',
-      examples: [100_000],
-      ...documentedRules({ minimum: 1, maximum: 1_000_000_000 }),
-    }),
-  ),
+  ...ownLimits,
   expiresAt: OrNull(
     Type.String({
       format: 'date-time',

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { clientAddress, networkOf } from '../http/headers/client-address.ts'
-import type { ApiKeyIdentity, Caller } from '../http/policies/authenticate.ts'
+import type { ApiKeyIdentity, Caller, OwnLimits } from '../http/policies/authenticate.ts'
 import { routeConfig } from '../http/route-config.ts'
 import { isOver, type Window } from './fixed-window.ts'
 import { type Limit, limitOf, rateOf } from './limit.ts'
@@ -66,23 +66,20 @@ export function buckets({
     if (isDirect) seen.set(raw.socket, found)
     return found
   }
-  const ofKey = (identity: ApiKeyIdentity): Bucket => {
-    const key = keyOf('key', identity.id)
-    const own = identity.rate === null ? null : rateOf(identity.rate)
+  const withOwn = (kind: 'key' | 'client', key: string, { rate, quota }: OwnLimits): Bucket => {
+    const own = rate === null ? null : rateOf(rate)
     const limit = own === null ? general : limitOf('default', own)
-    const allowances = allowanceOf(key, quotas, identity.quota)
-    const found = clients.get(key, () => fresh(key, 'key', limit, allowances, pace && newDelayQueue(pace, own)))
-    // The rate or quota of the API key may have changed.
+    const allowances = allowanceOf(key, quotas, quota)
+    const found = clients.get(key, () => fresh(key, kind, limit, allowances, pace && newDelayQueue(pace, own)))
+    // The rate or quota of the API key or the client may have changed.
     if (found.general?.policy !== limit?.policy) found.general = limit
     if (found.quotas !== null) found.quotas = allowancesNow(found.quotas, allowances)
     if (found.delayQueue && pace) found.delayQueue.stepMs = stepOf(pace, own)
     return found
   }
-  const ofCaller = ({ clientId, subject }: Caller): Bucket => {
-    const key = keyOf('client', clientId, subject)
-    const make = () => fresh(key, 'client', general, allowanceOf(key, quotas, null), pace && newDelayQueue(pace, null))
-    return clients.get(key, make)
-  }
+  const ofKey = (identity: ApiKeyIdentity): Bucket => withOwn('key', keyOf('key', identity.id), identity)
+  const ofCaller = ({ clientId, subject, limits = none }: Caller): Bucket =>
+    withOwn('client', keyOf('client', clientId, subject), limits)
   const once = <T extends object>(of: T, find: (of: T) => Bucket): Bucket => {
     const before = seen.get(of)
     if (before !== undefined && !before.isEvicted) return before
@@ -108,6 +105,9 @@ export function needsToken(request: FastifyRequest): boolean {
   const { scope } = routeConfig(request)
   return scope !== undefined && scope !== 'public' && scope !== 'own'
 }
+
+/** The limits of a client without limits of its own. */
+const none: OwnLimits = { rate: null, quota: null }
 
 const maxKey = 200
 

@@ -35,6 +35,7 @@ export interface LimiterOptions extends ThrottleOptions {
 
 /** Counts requests and decides whether each request continues, waits or is refused. */
 export interface Limiter {
+  rules: LimitRules
   admit: (request: FastifyRequest, reply: FastifyReply, done: AdmissionContext['done']) => void
   /** Refunds an admitted request's quotas, or only its report quota, and updates the quota headers. */
   refund: (request: FastifyRequest, reply: FastifyReply, what?: 'all' | 'report') => void
@@ -77,6 +78,7 @@ export function limiter(options: LimiterOptions): Limiter {
   const usage = usages(parts)
   const admit = counters.shared === null ? admitLocally : admitShared
   return {
+    rules: options.rules,
     admit: (request, reply, done) => {
       const { limit } = routeConfig(request)
       if (limit === 'none' || isPreflight(request)) done()

@@ -19,7 +19,8 @@ const RateUsage = Type.Object({
   reset,
 })
 
-const QuotaUsage = Type.Object({
+/** The use of a quota in the current month. */
+export const QuotaUsage = Type.Object({
   name: Type.String({ enum: ['requests', 'reports'] }),
   limit: Type.Integer({ ...natural, description: 'Maximum number per calendar month (UTC)', examples: [10_000_000] }),
   used: Type.Integer(natural),

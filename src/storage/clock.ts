@@ -147,3 +147,21 @@ export function sweepClock(
     return at
   }
 }
+
+/**
+ * Calls `run` at each multiple of `ms` on this clock, so that all nodes call it at the same instants. Returns a function
+ * that stops.
+ */
+export function atEach(ms: number, now: () => number, run: () => void): () => void {
+  const next = () => {
+    // A timer may fire a little early; the multiple that it was set for does not come again.
+    const untilMs = ms - (now() % ms)
+    return setTimeout(tick, untilMs < ms / 10 ? untilMs + ms : untilMs)
+  }
+  const tick = () => {
+    timer = next()
+    run()
+  }
+  let timer = setTimeout(tick, ms - (now() % ms))
+  return () => clearTimeout(timer)
+}

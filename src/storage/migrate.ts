@@ -35,6 +35,8 @@ import { uuids } from './migrations/0030-uuids.ts'
 import { nodes } from './migrations/0031-nodes.ts'
 import { dataKeys } from './migrations/0032-data-keys.ts'
 import { auditArchives } from './migrations/0033-audit-archives.ts'
+import { traffic } from './migrations/0034-traffic.ts'
+import { clientLimits } from './migrations/0035-client-limits.ts'
 import { accountLocks } from './migrations/0037-account-locks.ts'
 import { backupRequests } from './migrations/0039-backup-requests.ts'
 import { deletedRows } from './migrations/0040-deleted-rows.ts'
@@ -82,6 +84,8 @@ const migrations: [name: string, run: Migration][] = [
   ['0031-nodes', nodes],
   ['0032-data-keys', dataKeys],
   ['0033-audit-archives', auditArchives],
+  ['0034-traffic', traffic],
+  ['0035-client-limits', clientLimits],
   ['0037-account-locks', accountLocks],
   ['0039-backup-requests', backupRequests],
   ['0040-deleted-rows', deletedRows],

@@ -49,6 +49,9 @@ type SweptTable =
   | { table: 'invitations'; key: ['user_id']; column: 'expires_at' }
   | { table: 'webhook_statistics'; key: ['hour', 'webhook_id']; column: 'hour' }
   | { table: 'deleted_rows'; key: ['table_name', 'row_id']; column: 'expires_at' }
+  | { table: 'metric_samples'; key: ['at', 'node']; column: 'at' }
+  | { table: 'traffic'; key: ['period', 'kind', 'at', 'node']; column: 'expires_at' }
+  | { table: 'request_log'; key: ['id']; column: 'id' }
 
 /** Deletes, in batches, the rows whose column is less than the value; returns the number of deleted rows. */
 export function sweepBelow(db: Database, { table, key, column }: SweptTable, value: string | number): Promise<number> {

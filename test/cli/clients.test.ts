@@ -140,6 +140,23 @@ describe('plinth clients create', () => {
     assert.equal(await introspectsOthers(), false)
   })
 
+  it('sets limits with --rate and --quota and resets them with --no-rate and --no-quota; rejects invalid limits', async () => {
+    const create = ['clients', 'create', '--name', 'Busy', '--scope', 'reports:read']
+    const id = /^client_id {6}(\S+)$/m.exec(await run(...create, '--rate', '600/60'))?.[1] as string
+    const limits = async () => {
+      const { rate, quota } = JSON.parse(await run('clients', 'show', id))
+      return [rate, quota]
+    }
+    assert.deepEqual(await limits(), ['600/60', null])
+    await run('clients', 'update', id, '--quota', '5000')
+    assert.deepEqual(await limits(), ['600/60', 5_000])
+    await run('clients', 'update', id, '--no-rate', '--no-quota')
+    assert.deepEqual(await limits(), [null, null])
+    const refused = async (...options: string[]) => (await commands.run(['clients', 'update', id, ...options])).stderr
+    assert.match(await refused('--rate', 'fast'), /rate must be calls\/seconds, such as 600\/60/)
+    assert.match(await refused('--quota', 'many'), /quota must be a whole number/)
+  })
+
   it('sets labels with --label and removes them with --remove-label; rejects invalid labels', async () => {
     const create = ['clients', 'create', '--name', 'Import', '--scope', 'reports:read']
     const text = await run(...create, '--label', 'tenant=north', 'note=a=b')

@@ -42,7 +42,9 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.insertInto('attempts').values(attempts).execute())
       await db.write((tx) => tx.insertInto('nodes').values(node).execute())
       await db.write((tx) => tx.insertInto('auditArchives').values(archive).execute())
+      await db.write((tx) => tx.insertInto('requestLog').values(loggedRequest).execute())
       ids = {
+        requestId: loggedRequest.requestId,
         ...{ taskId, webhook, deliveryId: delivery },
         ...{ client: (await make('/api/clients', machine)).id, key: (await make('/api/keys', { name: 'Batch' })).id },
       }
@@ -61,6 +63,19 @@ forEachEngine((engine) => {
       ...{ id: 'nod_a', hostname: 'node-a', pid: 1, version: '1.0.0', roles: 'api', schemaVersion: '0031-nodes' },
       ...{ settings: '{"PLINTH_BASE_URL":"https://plinth.test"}', resources: '{}', definition: 'a', clockAheadMs: 0 },
       ...{ startedAt: '2026-03-01T12:00:00.000Z', heartbeatAt: '2026-03-01T12:00:00.000Z' },
+    }
+
+    const loggedRequest = {
+      ...{
+        id: '0123456780',
+        requestId: 'request-1',
+        node: 'nod_a',
+        method: 'GET',
+        path: '/users/9',
+        status: 404,
+        ms: 2,
+      },
+      ...{ clientId: 'cli_a', subject: '1', address: '192.0.2.1', errorCode: 'RESOURCE_NOT_FOUND' },
     }
 
     const archive = {

@@ -65,6 +65,7 @@ forEachEngine((engine) => {
         trusted: false,
         introspectsOthers: false,
         labels: {},
+        ...{ rate: null, quota: null, lastUsedAt: null },
         responseTypes: [],
       })
       assert.equal((await token(id, secret)).status, 200)

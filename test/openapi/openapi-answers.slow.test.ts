@@ -43,6 +43,18 @@ onSqlite((engine) => {
       ({ method: 'PATCH', url: `/api/webhooks/${ids.webhook}`, payload }) as Request
     const deliveryPath = () => `/api/webhooks/${ids.webhook}/deliveries/${ids.delivery}`
     const seenEnd = { 'last-event-id': '2' }
+    const loggedRequest = {
+      ...{
+        id: '0123456780',
+        requestId: 'request-1',
+        node: 'nod_a',
+        method: 'GET',
+        path: '/users/9',
+        status: 404,
+        ms: 2,
+      },
+      ...{ clientId: 'cli_a', subject: '1', address: '192.0.2.1', errorCode: 'RESOURCE_NOT_FOUND' },
+    }
     let credentials: string
     let ids: Record<string, string>
     const seen = new Set<string>()
@@ -59,6 +71,7 @@ onSqlite((engine) => {
         client: (await service.send(post('/api/clients', machine, admin))).json().id,
         key: (await service.send(post('/api/keys', { name: 'Batch' }, admin))).json().id,
       }
+      await db.write((tx) => tx.insertInto('requestLog').values(loggedRequest).execute())
       ids.delivery = (await service.send(post(`/api/webhooks/${ids.webhook}/test`, {}))).json().id
     })
 
@@ -168,6 +181,8 @@ onSqlite((engine) => {
         '/api/clients/{id}/rotate-secret',
         () => ({ method: 'POST', url: `/api/clients/${ids.client}/rotate-secret`, ...admin }),
       ],
+      [200, '/api/clients/{id}/usage', () => ({ url: `/api/clients/${ids.client}/usage`, ...admin })],
+      [404, '/api/clients/{id}/usage', () => ({ url: '/api/clients/unknown/usage', ...admin })],
       [204, '/api/clients/{id}', () => ({ method: 'DELETE', url: `/api/clients/${ids.client}`, ...admin })],
       [200, '/api/keys', () => admin],
       [201, '/api/keys', () => post('/api/keys', { name: 'Batch', rate: '1/1', quota: null }, admin)],
@@ -178,6 +193,7 @@ onSqlite((engine) => {
         '/api/keys/{id}',
         () => ({ method: 'PATCH', url: `/api/keys/${ids.key}`, payload: { quota: 5 }, ...admin }),
       ],
+      [200, '/api/keys/{id}/usage', () => ({ url: `/api/keys/${ids.key}/usage`, ...admin })],
       [412, '/api/keys/{id}', () => ({ method: 'DELETE', url: `/api/keys/${ids.key}`, headers: stale, ...admin })],
       [204, '/api/keys/{id}', () => ({ method: 'DELETE', url: `/api/keys/${ids.key}`, ...admin })],
       [200, '/api/audit', () => ({ url: '/api/audit?event=key.created&limit=1', ...admin })],
@@ -188,6 +204,13 @@ onSqlite((engine) => {
       [200, '/api/versions', () => admin],
       [403, '/api/versions', () => ({})],
       [200, '/api/nodes', () => admin],
+      [200, '/api/metrics/history', () => admin],
+      [400, '/api/metrics/history', () => ({ url: '/api/metrics/history?step=1', ...admin })],
+      [200, '/api/traffic', () => ({ url: '/api/traffic?by=address&window=day', ...admin })],
+      [200, '/api/requests', () => ({ url: '/api/requests?status=2xx&limit=1', ...admin })],
+      [400, '/api/requests', () => ({ url: '/api/requests?status=x', ...admin })],
+      [200, '/api/requests/{requestId}', () => ({ url: '/api/requests/urn:request:request-1', ...admin })],
+      [404, '/api/requests/{requestId}', () => ({ url: '/api/requests/unknown', ...admin })],
       [403, '/api/nodes', () => ({})],
       [200, '/api/queues', () => admin],
       [403, '/api/queues', () => ({})],

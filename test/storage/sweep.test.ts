@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { sql } from 'kysely'
 import { deleteExpiredResponses } from '../../src/idempotency/store.ts'
+import { expireSamples } from '../../src/metrics/history/sampler.ts'
 import { sweepExpired } from '../../src/oauth/tokens/auth-records.ts'
 import { sweepInvitations } from '../../src/oauth/users/invitations.ts'
 import { sweepLoginTries } from '../../src/oauth/users/login-throttle.ts'
@@ -10,6 +11,8 @@ import { expireLimitWindows } from '../../src/rate-limits/stores/windows.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { expireRequestCounts } from '../../src/storage/request-counts.ts'
 import { maxSwept, pacedWrites } from '../../src/storage/sweep.ts'
+import { expireTraffic } from '../../src/traffic/counter.ts'
+import { expireRequestLog } from '../../src/traffic/request-log.ts'
 import { expireVersionCalls } from '../../src/versioning/call-counts.ts'
 import { expireDeliveries } from '../../src/webhooks/expire.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -17,6 +20,11 @@ import { forEachEngine } from '../support/engines.ts'
 const rows = maxSwept * 2 + 100
 const old = '2020-01-01T00:00:00.000Z'
 const now = () => Date.parse('2026-03-01T12:00:00.000Z')
+
+const samples = [
+  ...['succeeded', 'client_errors', 'limited', 'server_errors', 'delivered', 'delivery_failures', 'unlogged'],
+  ...Array.from({ length: 14 }, (_, at) => `duration${at}`),
+]
 
 /** For each table, an expired and a current row, as SQL expressions for the columns of row number `n`. */
 const cases: [
@@ -69,6 +77,27 @@ const cases: [
     `n, '', '', '${old}'`,
     `'x', '', '', '2030'`,
     (db) => deleteExpiredResponses(db, now),
+  ],
+  [
+    'metric_samples',
+    `at, node, loop_delay_ms, memory_bytes, ${samples.join()}`,
+    `5, n, 1, 1, ${samples.map(() => 0)}`,
+    `${now()}, 'x', 1, 1, ${samples.map(() => 0)}`,
+    (db) => expireSamples(db, now),
+  ],
+  [
+    'traffic',
+    'period, kind, at, node, counts, expires_at',
+    `'hour', 'client', '${old}', n, '{}', '${old}'`,
+    `'hour', 'client', '${old}', 'x', '{}', '2030'`,
+    (db) => expireTraffic(db, now),
+  ],
+  [
+    'request_log',
+    'id, request_id, node, method, path, status, ms',
+    `'0' || n, 'a', 'a', 'GET', '/', 200, 1`,
+    `'z', 'a', 'a', 'GET', '/', 200, 1`,
+    (db) => expireRequestLog(db, now),
   ],
   ['delivery_lanes', 'lane', 'n', `'x'`, (db) => expireDeliveries(db, now)],
 ]

@@ -128,7 +128,8 @@ export async function testApp(
     requireIfMatch: false,
     lives: versions,
     metrics,
-    count: () => {},
+    onResponse: () => {},
+    requestLogRate: 100,
     countDeprecated: () => {},
     log: { access: () => {}, fault: (error) => faults.push(error) },
     ...(rules && {

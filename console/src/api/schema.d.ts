@@ -1288,6 +1288,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/clients/{id}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the rate of a client, and the quota use of its accounts
+         * @description Requires the scope `admin`.
+         */
+        get: operations["readClientUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/keys/{id}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the rate and the quota use of an API key
+         * @description Requires the scope `admin`.
+         */
+        get: operations["readApiKeyUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/audit": {
         parameters: {
             query?: never;
@@ -1380,6 +1420,86 @@ export interface paths {
          * @description Requires the scope `admin`. `fields` selects members of the response.
          */
         get: operations["listQueues"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/metrics/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the metrics of the last day, of all nodes together
+         * @description Requires the scope `admin`.
+         */
+        get: operations["readMetricsHistory"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traffic": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the busiest clients, users or addresses of the last minute, hour or day
+         * @description Requires the scope `admin`.
+         */
+        get: operations["readTraffic"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List recent requests, newest first
+         * @description Requires the scope `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listRequests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/requests/{requestId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find a recent request by its id
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["readRequest"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2425,6 +2545,8 @@ export interface components {
          *       "labels": {
          *         "tenant": "north"
          *       },
+         *       "rate": "600/60",
+         *       "quota": 100000,
          *       "responseTypes": [],
          *       "lastUsedAt": null,
          *       "createdAt": "2026-03-01T12:00:00.000Z",
@@ -2500,6 +2622,17 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * @description calls/seconds; null for the default limit
+             * @example 600/60
+             */
+            rate: string | null;
+            /**
+             * Format: int32
+             * @description Requests per calendar month; null for the default quota
+             * @example 100000
+             */
+            quota: number | null;
+            /**
              * @description The response types implied by its grants
              * @example []
              */
@@ -2571,6 +2704,104 @@ export interface components {
         };
         /**
          * @example {
+         *       "rate": "6000/60",
+         *       "accounts": [
+         *         {
+         *           "subject": "42",
+         *           "userName": "Ada",
+         *           "quotas": [
+         *             {
+         *               "name": "requests",
+         *               "limit": 10000000,
+         *               "used": 0,
+         *               "remaining": 0,
+         *               "reset": 0
+         *             }
+         *           ]
+         *         }
+         *       ]
+         *     }
+         */
+        ClientUsage: {
+            /**
+             * @description The rate of each account as calls/seconds, its own or the default; null if the limit is off
+             * @example 6000/60
+             */
+            rate: string | null;
+            /** @description The accounts with the highest use in this month, at most 100 */
+            accounts: {
+                /**
+                 * @description The user id, or the client id if it acts for itself
+                 * @example 42
+                 */
+                subject: string;
+                /** @example Ada */
+                userName?: string;
+                /** @description Limits per month; those missing are off */
+                quotas: {
+                    /** @enum {string} */
+                    name: "requests" | "reports";
+                    /**
+                     * Format: int64
+                     * @description Maximum number per calendar month (UTC)
+                     * @example 10000000
+                     */
+                    limit: number;
+                    /** Format: int64 */
+                    used: number;
+                    /** Format: int64 */
+                    remaining: number;
+                    /**
+                     * Format: int64
+                     * @description When the count restarts, in epoch seconds
+                     */
+                    reset: number;
+                }[];
+            }[];
+        };
+        /**
+         * @example {
+         *       "rate": "6000/60",
+         *       "quotas": [
+         *         {
+         *           "name": "requests",
+         *           "limit": 10000000,
+         *           "used": 0,
+         *           "remaining": 0,
+         *           "reset": 0
+         *         }
+         *       ]
+         *     }
+         */
+        ApiKeyUsage: {
+            /**
+             * @description The rate of each account as calls/seconds, its own or the default; null if the limit is off
+             * @example 6000/60
+             */
+            rate: string | null;
+            /** @description Limits per month; those missing are off */
+            quotas: {
+                /** @enum {string} */
+                name: "requests" | "reports";
+                /**
+                 * Format: int64
+                 * @description Maximum number per calendar month (UTC)
+                 * @example 10000000
+                 */
+                limit: number;
+                /** Format: int64 */
+                used: number;
+                /** Format: int64 */
+                remaining: number;
+                /**
+                 * Format: int64
+                 * @description When the count restarts, in epoch seconds
+                 */
+                reset: number;
+            }[];
+        };
+        /**
+         * @example {
          *       "status": "warn",
          *       "checkedAt": "2026-03-01T12:00:00.000Z",
          *       "checks": [
@@ -2622,6 +2853,382 @@ export interface components {
                  */
                 cure?: string;
             }[];
+        };
+        /**
+         * @example {
+         *       "from": "2026-03-01T12:00:00.000Z",
+         *       "to": "2026-03-01T12:00:00.000Z",
+         *       "step": 60,
+         *       "points": [
+         *         {
+         *           "at": "2026-03-01T12:00:00.000Z",
+         *           "seconds": 60,
+         *           "nodes": 1,
+         *           "succeeded": 12,
+         *           "clientErrors": 12,
+         *           "limited": 12,
+         *           "serverErrors": 12,
+         *           "unlogged": 12,
+         *           "p50Ms": 3.5,
+         *           "p99Ms": 3.5,
+         *           "jobsWaiting": 12,
+         *           "oldestJobMs": 12,
+         *           "delivered": 12,
+         *           "deliveryFailures": 12,
+         *           "deliveriesWaiting": 12,
+         *           "oldestDeliveryMs": 12,
+         *           "loopDelayMs": 3.5,
+         *           "memoryBytes": 12,
+         *           "diskFreeBytes": 12
+         *         }
+         *       ]
+         *     }
+         */
+        MetricsHistory: {
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            /**
+             * Format: int64
+             * @description The length of a step in seconds
+             * @example 60
+             */
+            step: number;
+            /** @description Oldest first; a step without samples has no point */
+            points: {
+                /**
+                 * Format: date-time
+                 * @description The start of the step
+                 */
+                at: string;
+                /**
+                 * Format: int64
+                 * @description For how much of the step there are samples. Divide a count by it to get a rate
+                 * @example 60
+                 */
+                seconds: number;
+                /**
+                 * Format: int64
+                 * @description How many nodes stored samples
+                 * @example 1
+                 */
+                nodes: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 1xx, 2xx or 3xx
+                 * @example 12
+                 */
+                succeeded: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 4xx, except 429
+                 * @example 12
+                 */
+                clientErrors: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 429
+                 * @example 12
+                 */
+                limited: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 5xx
+                 * @example 12
+                 */
+                serverErrors: number;
+                /**
+                 * Format: int64
+                 * @description Responses that are missing in the request log
+                 * @example 12
+                 */
+                unlogged: number;
+                /**
+                 * Format: double
+                 * @description Half of the responses started within this time; null if there were none
+                 * @example 3.5
+                 */
+                p50Ms: number | null;
+                /**
+                 * Format: double
+                 * @description 99 % of the responses started within this time; null if there were none
+                 * @example 3.5
+                 */
+                p99Ms: number | null;
+                /**
+                 * Format: int64
+                 * @description The most waiting jobs; null if the database did not respond
+                 * @example 12
+                 */
+                jobsWaiting: number | null;
+                /**
+                 * Format: int64
+                 * @description The longest time for which a waiting job had been due
+                 * @example 12
+                 */
+                oldestJobMs: number | null;
+                /**
+                 * Format: int64
+                 * @description Calls to webhooks that delivered an event
+                 * @example 12
+                 */
+                delivered: number;
+                /**
+                 * Format: int64
+                 * @description Calls to webhooks that failed
+                 * @example 12
+                 */
+                deliveryFailures: number;
+                /**
+                 * Format: int64
+                 * @description The most deliveries that had not ended
+                 * @example 12
+                 */
+                deliveriesWaiting: number | null;
+                /**
+                 * Format: int64
+                 * @description The longest time for which a delivery had been due
+                 * @example 12
+                 */
+                oldestDeliveryMs: number | null;
+                /**
+                 * Format: double
+                 * @description The largest 99th percentile of the delay of the event loop of a node
+                 * @example 3.5
+                 */
+                loopDelayMs: number;
+                /**
+                 * Format: int64
+                 * @description The largest resident memory of a node
+                 * @example 12
+                 */
+                memoryBytes: number;
+                /**
+                 * Format: int64
+                 * @description The least free space in the data folder of a node
+                 * @example 12
+                 */
+                diskFreeBytes: number | null;
+            }[];
+        };
+        /**
+         * @example {
+         *       "from": "2026-03-01T12:00:00.000Z",
+         *       "to": "2026-03-01T12:00:00.000Z",
+         *       "total": {
+         *         "requests": 12,
+         *         "succeeded": 12,
+         *         "clientErrors": 12,
+         *         "limited": 12,
+         *         "serverErrors": 12
+         *       },
+         *       "busiest": [
+         *         {
+         *           "key": "partner",
+         *           "name": "Partner",
+         *           "requests": 12,
+         *           "succeeded": 12,
+         *           "clientErrors": 12,
+         *           "limited": 12,
+         *           "serverErrors": 12
+         *         }
+         *       ],
+         *       "others": {
+         *         "requests": 12,
+         *         "succeeded": 12,
+         *         "clientErrors": 12,
+         *         "limited": 12,
+         *         "serverErrors": 12
+         *       }
+         *     }
+         */
+        Traffic: {
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            total: {
+                /**
+                 * Format: int64
+                 * @description All responses
+                 * @example 12
+                 */
+                requests: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 1xx, 2xx or 3xx
+                 * @example 12
+                 */
+                succeeded: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 4xx, except 429
+                 * @example 12
+                 */
+                clientErrors: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 429
+                 * @example 12
+                 */
+                limited: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 5xx
+                 * @example 12
+                 */
+                serverErrors: number;
+            };
+            /** @description At most 100, busiest first */
+            busiest: {
+                /**
+                 * @description The client id, the user id or the address; null for all requests without a valid token, or those of clients that act for themselves
+                 * @example partner
+                 */
+                key: string | null;
+                /**
+                 * @description The name of the client or user
+                 * @example Partner
+                 */
+                name?: string;
+                /**
+                 * Format: int64
+                 * @description All responses
+                 * @example 12
+                 */
+                requests: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 1xx, 2xx or 3xx
+                 * @example 12
+                 */
+                succeeded: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 4xx, except 429
+                 * @example 12
+                 */
+                clientErrors: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 429
+                 * @example 12
+                 */
+                limited: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 5xx
+                 * @example 12
+                 */
+                serverErrors: number;
+            }[];
+            /** @description All others together */
+            others: {
+                /**
+                 * Format: int64
+                 * @description All responses
+                 * @example 12
+                 */
+                requests: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 1xx, 2xx or 3xx
+                 * @example 12
+                 */
+                succeeded: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 4xx, except 429
+                 * @example 12
+                 */
+                clientErrors: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 429
+                 * @example 12
+                 */
+                limited: number;
+                /**
+                 * Format: int64
+                 * @description Responses with 5xx
+                 * @example 12
+                 */
+                serverErrors: number;
+            };
+        };
+        /**
+         * @example {
+         *       "requestId": "5f0c2c1e-9f0e-4a53-8d0c-3f3f6e6e2b11",
+         *       "at": "2026-03-01T12:00:00.000Z",
+         *       "node": "nod_3q2-7wAAAAAAAAAAAAAAAA",
+         *       "method": "GET",
+         *       "path": "/products/7",
+         *       "status": 404,
+         *       "durationMs": 1.8,
+         *       "clientId": "partner",
+         *       "clientName": "Partner",
+         *       "subject": "42",
+         *       "userName": "Ada",
+         *       "address": "203.0.113.7",
+         *       "errorCode": "RESOURCE_NOT_FOUND"
+         *     }
+         */
+        Request: {
+            /** @example 5f0c2c1e-9f0e-4a53-8d0c-3f3f6e6e2b11 */
+            requestId: string;
+            /**
+             * Format: date-time
+             * @description When the response was sent
+             */
+            at: string;
+            /**
+             * @description The id of the process that responded
+             * @example nod_3q2-7wAAAAAAAAAAAAAAAA
+             */
+            node: string;
+            /** @example GET */
+            method: string;
+            /**
+             * @description The path without its query, at most 500 characters
+             * @example /products/7
+             */
+            path: string;
+            /**
+             * Format: int64
+             * @example 404
+             */
+            status: number;
+            /**
+             * Format: double
+             * @description From the header of the request to the response
+             * @example 1.8
+             */
+            durationMs: number;
+            /**
+             * @description The client of the access token
+             * @example partner
+             */
+            clientId?: string;
+            /** @example Partner */
+            clientName?: string;
+            /**
+             * @description The subject of the access token: a user id, or the client id
+             * @example 42
+             */
+            subject?: string;
+            /** @example Ada */
+            userName?: string;
+            /**
+             * @description The client address
+             * @example 203.0.113.7
+             */
+            address?: string;
+            /**
+             * @description The code of an error
+             * @example RESOURCE_NOT_FOUND
+             */
+            errorCode?: string;
         };
         /**
          * @example {
@@ -3647,6 +4254,8 @@ export interface components {
          *       "labels": {
          *         "tenant": "north"
          *       },
+         *       "rate": "600/60",
+         *       "quota": 100000,
          *       "responseTypes": [],
          *       "lastUsedAt": null,
          *       "createdAt": "2026-03-01T12:00:00.000Z",
@@ -3723,6 +4332,17 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * @description calls/seconds; null for the default limit
+             * @example 600/60
+             */
+            rate: string | null;
+            /**
+             * Format: int32
+             * @description Requests per calendar month; null for the default quota
+             * @example 100000
+             */
+            quota: number | null;
+            /**
              * @description The response types implied by its grants
              * @example []
              */
@@ -3763,6 +4383,8 @@ export interface components {
          *       "firstParty": false,
          *       "trusted": false,
          *       "introspectsOthers": false,
+         *       "rate": "600/60",
+         *       "quota": 100000,
          *       "labels": {
          *         "tenant": "north"
          *       }
@@ -3829,6 +4451,17 @@ export interface components {
              */
             introspectsOthers?: boolean;
             /**
+             * @description calls/seconds; null for the default limit
+             * @example 600/60
+             */
+            rate?: string | null;
+            /**
+             * Format: int32
+             * @description Requests per calendar month; null for the default quota
+             * @example 100000
+             */
+            quota?: number | null;
+            /**
              * @description What claims functions know about the client: at most 20 labels, set by administrators alone
              * @example {
              *       "tenant": "north"
@@ -3856,6 +4489,8 @@ export interface components {
          *       "firstParty": false,
          *       "trusted": false,
          *       "introspectsOthers": false,
+         *       "rate": "600/60",
+         *       "quota": 100000,
          *       "labels": {
          *         "tenant": "south",
          *         "region": null
@@ -3911,6 +4546,17 @@ export interface components {
              * @example false
              */
             introspectsOthers?: boolean | null;
+            /**
+             * @description calls/seconds; null for the default limit
+             * @example 600/60
+             */
+            rate?: string | null;
+            /**
+             * Format: int32
+             * @description Requests per calendar month; null for the default quota
+             * @example 100000
+             */
+            quota?: number | null;
             /**
              * @description Labels to set; null removes one label, or all of them
              * @example {
@@ -11006,6 +11652,8 @@ export interface operations {
                      *         "labels": {
                      *           "tenant": "north"
                      *         },
+                     *         "rate": "600/60",
+                     *         "quota": 100000,
                      *         "responseTypes": [],
                      *         "lastUsedAt": null,
                      *         "createdAt": "2026-03-01T12:00:00.000Z",
@@ -11072,6 +11720,8 @@ export interface operations {
                  *       "firstParty": false,
                  *       "trusted": false,
                  *       "introspectsOthers": false,
+                 *       "rate": "600/60",
+                 *       "quota": 100000,
                  *       "labels": {
                  *         "tenant": "north"
                  *       }
@@ -11115,6 +11765,8 @@ export interface operations {
                      *       "labels": {
                      *         "tenant": "north"
                      *       },
+                     *       "rate": "600/60",
+                     *       "quota": 100000,
                      *       "responseTypes": [],
                      *       "lastUsedAt": null,
                      *       "createdAt": "2026-03-01T12:00:00.000Z",
@@ -11227,6 +11879,8 @@ export interface operations {
                      *       "labels": {
                      *         "tenant": "north"
                      *       },
+                     *       "rate": "600/60",
+                     *       "quota": 100000,
                      *       "responseTypes": [],
                      *       "lastUsedAt": null,
                      *       "createdAt": "2026-03-01T12:00:00.000Z",
@@ -11373,6 +12027,8 @@ export interface operations {
                  *       "firstParty": false,
                  *       "trusted": false,
                  *       "introspectsOthers": false,
+                 *       "rate": "600/60",
+                 *       "quota": 100000,
                  *       "labels": {
                  *         "tenant": "south",
                  *         "region": null
@@ -11398,6 +12054,8 @@ export interface operations {
                  *       "firstParty": false,
                  *       "trusted": false,
                  *       "introspectsOthers": false,
+                 *       "rate": "600/60",
+                 *       "quota": 100000,
                  *       "labels": {
                  *         "tenant": "south",
                  *         "region": null
@@ -11440,6 +12098,8 @@ export interface operations {
                      *       "labels": {
                      *         "tenant": "north"
                      *       },
+                     *       "rate": "600/60",
+                     *       "quota": 100000,
                      *       "responseTypes": [],
                      *       "lastUsedAt": null,
                      *       "createdAt": "2026-03-01T12:00:00.000Z",
@@ -11560,6 +12220,8 @@ export interface operations {
                      *       "labels": {
                      *         "tenant": "north"
                      *       },
+                     *       "rate": "600/60",
+                     *       "quota": 100000,
                      *       "responseTypes": [],
                      *       "lastUsedAt": null,
                      *       "createdAt": "2026-03-01T12:00:00.000Z",
@@ -12324,6 +12986,186 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    readClientUsage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the client or API key
+                 * @example partner
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "rate": "6000/60",
+                     *       "accounts": [
+                     *         {
+                     *           "subject": "42",
+                     *           "userName": "Ada",
+                     *           "quotas": [
+                     *             {
+                     *               "name": "requests",
+                     *               "limit": 10000000,
+                     *               "used": 0,
+                     *               "remaining": 0,
+                     *               "reset": 0
+                     *             }
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ClientUsage"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readApiKeyUsage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the client or API key
+                 * @example partner
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "rate": "6000/60",
+                     *       "quotas": [
+                     *         {
+                     *           "name": "requests",
+                     *           "limit": 10000000,
+                     *           "used": 0,
+                     *           "remaining": 0,
+                     *           "reset": 0
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ApiKeyUsage"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
     listAuditEntries: {
         parameters: {
             query?: {
@@ -12702,6 +13544,387 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             /** @description NOT_ACCEPTABLE: No acceptable representation exists */
             406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readMetricsHistory: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Start of the range; by default, an hour before its end
+                 * @example 2026-03-01T12:00:00.000Z
+                 */
+                from?: string;
+                /**
+                 * @description End of the range; by default, now
+                 * @example 2026-03-01T12:00:00.000Z
+                 */
+                to?: string;
+                /**
+                 * @description Seconds per point, a multiple of 15; by default, so many that there are at most 240 points
+                 * @example 60
+                 */
+                step?: number;
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "from": "2026-03-01T12:00:00.000Z",
+                     *       "to": "2026-03-01T12:00:00.000Z",
+                     *       "step": 60,
+                     *       "points": [
+                     *         {
+                     *           "at": "2026-03-01T12:00:00.000Z",
+                     *           "seconds": 60,
+                     *           "nodes": 1,
+                     *           "succeeded": 12,
+                     *           "clientErrors": 12,
+                     *           "limited": 12,
+                     *           "serverErrors": 12,
+                     *           "unlogged": 12,
+                     *           "p50Ms": 3.5,
+                     *           "p99Ms": 3.5,
+                     *           "jobsWaiting": 12,
+                     *           "oldestJobMs": 12,
+                     *           "delivered": 12,
+                     *           "deliveryFailures": 12,
+                     *           "deliveriesWaiting": 12,
+                     *           "oldestDeliveryMs": 12,
+                     *           "loopDelayMs": 3.5,
+                     *           "memoryBytes": 12,
+                     *           "diskFreeBytes": 12
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MetricsHistory"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readTraffic: {
+        parameters: {
+            query?: {
+                /**
+                 * @description What to count by: `client` (the default), the user, or the address
+                 * @example client
+                 */
+                by?: "client" | "subject" | "address";
+                /**
+                 * @description The last complete minute (the default), 60 minutes, or 23 to 24 hours
+                 * @example minute
+                 */
+                window?: "minute" | "hour" | "day";
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "from": "2026-03-01T12:00:00.000Z",
+                     *       "to": "2026-03-01T12:00:00.000Z",
+                     *       "total": {
+                     *         "requests": 12,
+                     *         "succeeded": 12,
+                     *         "clientErrors": 12,
+                     *         "limited": 12,
+                     *         "serverErrors": 12
+                     *       },
+                     *       "busiest": [
+                     *         {
+                     *           "key": "partner",
+                     *           "name": "Partner",
+                     *           "requests": 12,
+                     *           "succeeded": 12,
+                     *           "clientErrors": 12,
+                     *           "limited": 12,
+                     *           "serverErrors": 12
+                     *         }
+                     *       ],
+                     *       "others": {
+                     *         "requests": 12,
+                     *         "succeeded": 12,
+                     *         "clientErrors": 12,
+                     *         "limited": 12,
+                     *         "serverErrors": 12
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Traffic"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listRequests: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+                /**
+                 * @description Only requests with this client
+                 * @example partner
+                 */
+                clientId?: string;
+                /**
+                 * @description Only requests with this subject
+                 * @example 42
+                 */
+                subject?: string;
+                /**
+                 * @description Only requests with this address
+                 * @example 203.0.113.7
+                 */
+                address?: string;
+                /**
+                 * @description Only responses with this status or class of status
+                 * @example 5xx
+                 */
+                status?: string;
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "requestId": "5f0c2c1e-9f0e-4a53-8d0c-3f3f6e6e2b11",
+                     *         "at": "2026-03-01T12:00:00.000Z",
+                     *         "node": "nod_3q2-7wAAAAAAAAAAAAAAAA",
+                     *         "method": "GET",
+                     *         "path": "/products/7",
+                     *         "status": 404,
+                     *         "durationMs": 1.8,
+                     *         "clientId": "partner",
+                     *         "clientName": "Partner",
+                     *         "subject": "42",
+                     *         "userName": "Ada",
+                     *         "address": "203.0.113.7",
+                     *         "errorCode": "RESOURCE_NOT_FOUND"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Request"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readRequest: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from X-Request-Id or an error, or its URN: the `instance` of a problem
+                 * @example 5f0c2c1e-9f0e-4a53-8d0c-3f3f6e6e2b11
+                 */
+                requestId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "requestId": "5f0c2c1e-9f0e-4a53-8d0c-3f3f6e6e2b11",
+                     *       "at": "2026-03-01T12:00:00.000Z",
+                     *       "node": "nod_3q2-7wAAAAAAAAAAAAAAAA",
+                     *       "method": "GET",
+                     *       "path": "/products/7",
+                     *       "status": 404,
+                     *       "durationMs": 1.8,
+                     *       "clientId": "partner",
+                     *       "clientName": "Partner",
+                     *       "subject": "42",
+                     *       "userName": "Ada",
+                     *       "address": "203.0.113.7",
+                     *       "errorCode": "RESOURCE_NOT_FOUND"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Request"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
             /** @description RATE_LIMIT_EXCEEDED: Too many requests */
             429: components["responses"]["TooManyRequests"];
             /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */

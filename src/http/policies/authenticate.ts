@@ -12,6 +12,14 @@ export interface Caller {
    * The trace context of the request, set by `authorOf`; the events and jobs that the request causes keep this context.
    */
   trace?: string
+  /** The limits of the client's accounts; absent if the service's apply. */
+  limits?: OwnLimits
+}
+
+/** Limits of an account: a rate as `calls/seconds`, and requests per month; null for the service's. */
+export interface OwnLimits {
+  rate: string | null
+  quota: number | null
 }
 
 /** Returns whether a subject is a user id; other subjects are machine clients or belong to another issuer. */
@@ -24,12 +32,8 @@ export type Verification = { caller: Caller } | { refused: 'AUTH_TOKEN_EXPIRED' 
 export type Verify = (token: string) => Verification | Promise<Verification>
 
 /** The API key of a request. It determines which rate limits apply but grants no access. */
-export interface ApiKeyIdentity {
+export interface ApiKeyIdentity extends OwnLimits {
   id: string
-  /** `calls/seconds`; null for the service default. */
-  rate: string | null
-  /** Requests per month; null for the service default. */
-  quota: number | null
 }
 
 /** Looks up an API key by its text; returns null if it is unknown. Synchronous if the key is cached. */

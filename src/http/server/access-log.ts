@@ -47,6 +47,19 @@ export interface ResponseInfo {
 
 export type WriteAccessLine = (line: AccessLine) => void
 
+/** The classes of responses that are counted; `succeeded` covers 1xx, 2xx and 3xx, `clientErrors` 4xx except 429. */
+export const responseClasses = ['succeeded', 'clientErrors', 'limited', 'serverErrors'] as const
+
+/** Numbers of responses, one for each of `responseClasses`. */
+export type ResponseCounts = [number, number, number, number]
+
+/** Returns the index in `responseClasses` of a response with this status. */
+export const classIndexOf = (status: number): 0 | 1 | 2 | 3 => {
+  if (status < 400) return 0
+  if (status >= 500) return 3
+  return status === 429 ? 2 : 1
+}
+
 /**
  * The span of a request: the trace context for the events and jobs that the request causes, and a function that ends
  * the span.

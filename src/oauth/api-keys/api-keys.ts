@@ -2,6 +2,7 @@ import Format from 'typebox/format'
 import { type AuditActor, type AuditEvent, auditRecorder } from '../../audit/chain.ts'
 import { instantOf } from '../../http/headers/instant.ts'
 import { assertPrecondition } from '../../http/policies/assert-precondition.ts'
+import type { OwnLimits } from '../../http/policies/authenticate.ts'
 import type { Precondition } from '../../http/policies/conditional.ts'
 import { type FieldError, Problem } from '../../http/problems/problem.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
@@ -9,15 +10,12 @@ import type { Sealer } from '../../storage/encryption.ts'
 import { newId, type RandomBytes } from '../../storage/ids.ts'
 import { firstRevision, nextRevision } from '../../storage/rows/revision.ts'
 import type { ApiKey } from '../../storage/tables/administration.ts'
+import { ownLimitRules } from '../account-limits.ts'
 import { apiKeyHash, apiKeyHint, newApiKey } from './api-key-text.ts'
 
 /** The writable fields of an API key; null means the default limit, or no expiry. */
-export interface ApiKeySettings {
+export interface ApiKeySettings extends OwnLimits {
   name: string
-  /** `calls/seconds`, such as `600/60`. */
-  rate: string | null
-  /** Requests per calendar month (UTC). */
-  quota: number | null
   /** Fixed-width ISO text, UTC. */
   expiresAt: string | null
 }
@@ -31,9 +29,6 @@ export interface ApiKeyStore {
   actor: AuditActor
 }
 
-const ratePattern = /^([1-9][0-9]{0,6})\/([1-9][0-9]{0,4})$/
-const maxWindowSeconds = 86_400
-const maxQuota = 1_000_000_000
 const namePattern = /^\P{C}{1,200}$/u
 
 /**
@@ -44,20 +39,10 @@ const endOf = (text: string) => (Format.IsDateTime(text) ? instantOf(text) : und
 
 /** Throws a VALIDATION_ERROR that lists every invalid field and the rule it violates. */
 function validateSettings({ name, rate, quota, expiresAt }: ApiKeySettings, now: number): void {
-  const seconds = Number(ratePattern.exec(rate ?? '')?.[2])
   const end = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(endOf(expiresAt) ?? '')
   const rules: [broken: boolean, field: string, message: string][] = [
     [!namePattern.test(name), 'name', 'must be 1 to 200 characters without control characters'],
-    [
-      rate !== null && !(seconds <= maxWindowSeconds),
-      'rate',
-      `must be calls/seconds, such as 600/60, with at most ${maxWindowSeconds} seconds`,
-    ],
-    [
-      quota !== null && !(Number.isInteger(quota) && quota >= 1 && quota <= maxQuota),
-      'quota',
-      `must be a whole number from 1 to ${maxQuota}`,
-    ],
+    ...ownLimitRules({ rate, quota }),
     [!(end > now), 'expiresAt', 'must be an instant in the future, such as 2030-01-31T00:00:00Z'],
   ]
   const errors: FieldError[] = rules.filter(([broken]) => broken).map(([, field, message]) => ({ field, message }))

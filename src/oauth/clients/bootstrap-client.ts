@@ -23,7 +23,9 @@ export async function ensureBootstrapClient(
   const grants = ['client_credentials']
   const settings = withDefaults({ name: 'Bootstrap client', scopes: Object.keys(known), grants })
   validateClient({ ...settings, id, secret }, known)
-  const values = { ...toRow(settings), secretHash: sealer.digest(secret, clientSecretContext(id)), revokedAt: null }
+  // An administrator may have changed the limits.
+  const { rate: _, quota: __, ...row } = toRow(settings)
+  const values = { ...row, secretHash: sealer.digest(secret, clientSecretContext(id)), revokedAt: null }
   const at = new Date(now()).toISOString()
   const record = auditRecorder(sealer, now)
   await db.write(async (tx) => {

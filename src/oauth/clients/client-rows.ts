@@ -34,6 +34,7 @@ export function toRow(settings: ClientSettings) {
     firstParty: Number(flags.firstParty),
     introspectsOthers: Number(flags.introspectsOthers),
     labels: JSON.stringify(labels),
+    ...{ rate: flags.rate, quota: flags.quota },
   }
 }
 

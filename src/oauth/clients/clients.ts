@@ -89,9 +89,13 @@ export function refuseTakenId(db: Database, id: string, error: unknown): never {
 
 /** Returns a client's settings as recorded in the audit log. */
 export const auditDetails = (settings: ClientSettings) => {
-  const { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers } = settings
+  const { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers, rate, quota } = settings
   const labels = Object.entries(settings.labels).map(([key, value]) => `${key}=${value}`)
-  return { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers, labels }
+  const limits = Object.entries({ rate, quota }).filter(([, value]) => value !== null)
+  return {
+    ...{ name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers, labels },
+    ...Object.fromEntries(limits),
+  }
 }
 
 /** Lists all clients, oldest first, including revoked clients. */
@@ -102,7 +106,7 @@ export async function listClients(db: Database): Promise<RegisteredClient[]> {
 
 const columns: (keyof Client)[] = [
   ...(['id', 'name', 'secretHash', 'scopes', 'grants', 'redirectUris', 'postLogoutRedirectUris'] as const),
-  ...(['firstParty', 'trusted', 'introspectsOthers', 'labels'] as const),
+  ...(['firstParty', 'trusted', 'introspectsOthers', 'labels', 'rate', 'quota'] as const),
   ...(['revision', 'sharesSecond', 'createdAt', 'updatedAt', 'lastUsedAt', 'revokedAt'] as const),
 ]
 

@@ -124,6 +124,8 @@ const defaults: Partial<ClientSettings> = {
   firstParty: false,
   trusted: false,
   introspectsOthers: false,
+  rate: null,
+  quota: null,
 }
 
 /** Applies JSON Merge Patch semantics (RFC 7396): null removes a value and restores its default. */

@@ -1,10 +1,12 @@
+import type { OwnLimits } from '../../http/policies/authenticate.ts'
 import { type FieldError, Problem } from '../../http/problems/problem.ts'
+import { ownLimitRules } from '../account-limits.ts'
 import { type Scopes, unknownScopes } from '../tokens/scopes.ts'
 import { type Labels, labelErrors } from './labels.ts'
 import { isPrivateUse, isPublicHttps, isRedirectUri } from './redirect-uris.ts'
 
-/** The client settings that can be changed after registration. */
-export interface ClientSettings {
+/** The client settings that can be changed after registration; the limits are those of each account of the client. */
+export interface ClientSettings extends OwnLimits {
   name: string
   scopes: readonly string[]
   grants: readonly string[]
@@ -44,9 +46,16 @@ const secretPattern = /^[\x20-\x7e]{1,256}$/
 /** Fills in the defaults for a new client's settings. */
 export function withDefaults({ name, scopes, grants, ...rest }: NewClient): ClientSettings {
   const { redirectUris = [], postLogoutRedirectUris = [] } = rest
-  const { firstParty = false, trusted = false, introspectsOthers = false, labels = {} } = rest
+  const {
+    firstParty = false,
+    trusted = false,
+    introspectsOthers = false,
+    labels = {},
+    rate = null,
+    quota = null,
+  } = rest
   const flags = { firstParty, trusted, introspectsOthers }
-  return { name: name.trim(), scopes, grants, redirectUris, postLogoutRedirectUris, ...flags, labels }
+  return { name: name.trim(), scopes, grants, redirectUris, postLogoutRedirectUris, ...flags, labels, rate, quota }
 }
 
 /** Throws a VALIDATION_ERROR that lists every invalid field and the rule it violates. */
@@ -96,6 +105,7 @@ function settingErrors(client: ClientSettings, isPublic: boolean, known: Scopes)
     [!client.trusted && grants.includes('password'), 'grants', 'may contain password only for a trusted client'],
     [isPublic && client.introspectsOthers, 'introspectsOthers', 'must not be true for a client without a secret'],
     ...addressRules(client, isPublic),
+    ...ownLimitRules(client),
     ...labelErrors(client.labels).map((message): Rule => [true, 'labels', message]),
   ])
 }

@@ -17,8 +17,8 @@ type Middleware = Parameters<Provider['use']>[0]
 /** Everything needed to verify presented tokens and store their records. */
 interface Presented {
   read: ReadAccessToken
-  /** Returns the token's current scopes, or undefined if the API would no longer accept the token. */
-  scopeNow: (claims: AccessTokenClaims) => Promise<string | undefined>
+  /** Returns undefined if the API would no longer accept the token. */
+  standingNow: (claims: AccessTokenClaims) => Promise<object | undefined>
   adapter: AdapterFactory
   /** Milliseconds since the epoch. */
   now: () => number
@@ -66,9 +66,9 @@ export function introspectJwt(paths: readonly string[], presented: Presented): M
   return (ctx, next) => (ctx.method === 'POST' && paths.includes(ctx.path) ? replace(ctx, next) : next())
 }
 
-async function recordId(token: string, { read, scopeNow, adapter, now }: Presented): Promise<string> {
+async function recordId(token: string, { read, standingNow, adapter, now }: Presented): Promise<string> {
   const claims = await read(token, now()).catch(() => undefined)
-  if (!claims?.jti || (await scopeNow(claims)) === undefined) return unknown
+  if (!claims?.jti || (await standingNow(claims)) === undefined) return unknown
   if (claims.sub === claims.client_id || claims.kid === null) await recordPresented(token, adapter, now())
   return claims.jti
 }

@@ -4,7 +4,7 @@ import { SigningKey } from '../keys/signing-key.ts'
 import { loggedOutBody, loggedOutTitle } from '../pages/logout.ts'
 import { accessTokenReader } from '../tokens/access-tokens.ts'
 import { intersectScopes } from '../tokens/scopes.ts'
-import { scopeFinder } from '../tokens/verify.ts'
+import { standingFinder } from '../tokens/verify.ts'
 import { records } from './adapter.ts'
 import { auditTokens } from './audit-tokens.ts'
 import { cacheClients, cacheSecretChecks } from './client-cache.ts'
@@ -42,7 +42,7 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   if (options.audit) auditTokens(provider, options.audit, options.address)
   const jwtEndpoints = [endpoints.introspection, endpoints.revocation]
   const read = accessTokenReader({ issuer, audience, keys: options.keys, sharedSecret: options.sharedSecret ?? null })
-  const presented = { read, scopeNow: scopeFinder(options), adapter: records({ db, now }), now }
+  const presented = { read, standingNow: standingFinder(options), adapter: records({ db, now }), now }
   provider.use(introspectJwt(jwtEndpoints, presented))
   return provider
 }

@@ -1,5 +1,5 @@
 import { errors } from 'jose'
-import { isUserId, type Verification, type Verify } from '../../http/policies/authenticate.ts'
+import { isUserId, type OwnLimits, type Verification, type Verify } from '../../http/policies/authenticate.ts'
 import type { Database } from '../../storage/database.ts'
 import {
   type AccessTokenClaims,
@@ -32,8 +32,8 @@ interface Known {
   token: string
   verification: Verification
   claims: Claims
-  /** The token's current scopes, space-separated. */
-  scope: string
+  /** The token's current scopes and limits. */
+  standing: Standing
   /** When the entry expires, in epoch ms; it becomes invalid earlier if the revocation count changes. */
   freshUntil: number
   /** The revocation count at the last lookup. */
@@ -62,7 +62,7 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   const { now, cacheSize = 10_000, recheckSeconds = 30, revocations = { count: 0 } } = options
   const known = new Map<string, Known>()
   const read = reader(options)
-  const scopeNow = scopeFinder(options)
+  const standingNow = standingFinder(options)
 
   const cachedEntry = (token: string): Known | undefined => {
     const entry = known.get(keyOf(token))
@@ -72,18 +72,18 @@ export function tokenVerifier(options: VerifierOptions): Verify {
     const claims = cachedEntry(token)?.claims ?? (await read(token, at).catch(refusal))
     if ('refused' in claims) return claims
     const before = revocations.count
-    const scope = at < endOf(claims) ? await scopeNow(claims) : undefined
-    if (scope !== undefined) return store(token, claims, scope, at, before)
+    const standing = at < endOf(claims) ? await standingNow(claims) : undefined
+    if (standing !== undefined) return store(token, claims, standing, at, before)
     known.delete(keyOf(token))
     return at < endOf(claims) ? invalid : expired
   }
-  const store = (token: string, claims: Claims, scope: string, at: number, revocations: number): Verification => {
+  const store = (token: string, claims: Claims, standing: Standing, at: number, revocations: number): Verification => {
     const freshUntil = Math.min(endOf(claims), at + recheckSeconds * 1_000)
     // Concurrent requests may already have stored an entry; all of them get the same caller object.
     const before = cachedEntry(token)
-    const verification = before?.scope === scope ? before.verification : accepted(claims, scope)
+    const verification = before && isSame(before.standing, standing) ? before.verification : accepted(claims, standing)
     if (known.size >= cacheSize && !known.has(keyOf(token))) known.delete(known.keys().next().value as string)
-    known.set(keyOf(token), { token, verification, claims, scope, freshUntil, revocations })
+    known.set(keyOf(token), { token, verification, claims, standing, freshUntil, revocations })
     return verification
   }
   return (token) => {
@@ -109,9 +109,19 @@ function refusal(error: unknown): Refusal {
   return error instanceof errors.JWTExpired ? expired : invalid
 }
 
-function accepted({ client_id, sub }: Claims, scope: string): Verification {
-  return { caller: { clientId: client_id, subject: sub, scopes: new Set(scope.split(' ')) } }
+function accepted({ client_id, sub }: Claims, { scope, limits }: Standing): Verification {
+  const caller = { clientId: client_id, subject: sub, scopes: new Set(scope.split(' ')) }
+  return { caller: limits === undefined ? caller : { ...caller, limits } }
 }
+
+/** A token's current scopes, space-separated, and the limits of its client, if it has limits of its own. */
+export interface Standing {
+  scope: string
+  limits?: OwnLimits
+}
+
+const isSame = (one: Standing, other: Standing): boolean =>
+  one.scope === other.scope && one.limits?.rate === other.limits?.rate && one.limits?.quota === other.limits?.quota
 
 /**
  * Returns a function that finds a token's current scopes: the scopes that were granted to the token and that its client
@@ -122,8 +132,9 @@ function accepted({ client_id, sub }: Claims, scope: string): Verification {
  * losing a record never undoes a revocation. Other tokens are recorded only when introspected or revoked; a revocation
  * record is kept until after the token expires (`sweepExpired`).
  */
-export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 'keys' | 'trusted'>) {
-  const client = db.read.selectFrom('clients').select('scopes').where('id', '=', '').where('revokedAt', 'is', null)
+export function standingFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 'keys' | 'trusted'>) {
+  const ofOwn = ['scopes', 'rate', 'quota'] as const
+  const client = db.read.selectFrom('clients').select(ofOwn).where('id', '=', '').where('revokedAt', 'is', null)
   const unrevoked = client.where(({ exists, not }) => not(exists(recordOf(db, 'ended'))))
   const recorded = client.where(({ exists }) => exists(recordOf(db, 'standing')))
   const user = db.read
@@ -137,16 +148,18 @@ export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 
   const ofClient = db.prepare(unrevoked)
   const ofUser = db.prepare(recorded.where(({ exists }) => exists(user)))
   const ofUserElsewhere = db.prepare(unrevoked.where(({ exists }) => exists(user)))
-  return async ({ client_id, jti, sub, kid, scope, isFederated }: Claims): Promise<string | undefined> => {
+  return async ({ client_id, jti, sub, kid, scope, isFederated }: Claims): Promise<Standing | undefined> => {
     const source = isFederated ? trusted?.keys : keys
     if (kid !== null && !source?.publicKeys.has(kid)) return undefined
-    if (isFederated) return scope
+    if (isFederated) return { scope }
     if (sub !== client_id && !isUserId(sub)) return undefined
     const named = [client_id, jti, ...accessTokenKinds, 'Grant']
     const found = sub === client_id ? ofClient : kid === null ? ofUserElsewhere : ofUser
     const [row] = await found.all([...named, ...(sub === client_id ? [] : [Number(sub)])])
     if (row === undefined) return undefined
-    return intersectScopes(scope, row.scopes)
+    const { scopes, rate, quota } = row
+    const limits = rate === null && quota === null ? undefined : { rate, quota }
+    return { scope: intersectScopes(scope, scopes), ...(limits && { limits }) }
   }
 }
 

@@ -123,6 +123,13 @@ export interface NodesTable {
   heartbeatAt: string
 }
 
+/** Request counts in current windows; rate-limiter-flexible requires the names `key`, `points` and `expire` (epoch ms). */
+export interface LimitWindowsTable {
+  key: string
+  points: number
+  expire: number | null
+}
+
 export type DataKeyRow = Selectable<DataKeysTable>
 export type ApiKey = Selectable<ApiKeysTable>
 export type AuditArchive = Selectable<AuditArchivesTable>

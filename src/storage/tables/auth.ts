@@ -1,4 +1,4 @@
-import type { Generated } from 'kysely'
+import type { ColumnType, Generated } from 'kysely'
 import type { Revisioned } from '../rows/revision.ts'
 import type { SigningKeysTable } from './administration.ts'
 
@@ -20,6 +20,9 @@ export interface ClientsTable extends Revisioned {
   labels: Generated<string>
   /** When a request with a token of the client was last counted, to the minute. */
   lastUsedAt: string | null
+  /** `calls/seconds` and requests per month, for each account of the client; null means the defaults. */
+  rate: ColumnType<string | null, string | null | undefined, string | null>
+  quota: ColumnType<number | null, number | null | undefined, number | null>
   revokedAt: string | null
 }
 

@@ -3,6 +3,7 @@ import type { ResourceTablesTable, SchemaChangesTable } from '../resource-tables
 import type { Owned, Revisioned } from '../rows/revision.ts'
 import type * as administration from './administration.ts'
 import type { AuthTables, ClientsTable } from './auth.ts'
+import type { MetricSamplesTable, RequestLogTable, TrafficTable } from './observed.ts'
 import type { BooksTable, DeletedRow, ProductsTable, UsersTable } from './resources.ts'
 import type {
   AnswersTable,
@@ -168,7 +169,7 @@ export interface Tables extends AuthTables {
   webhookStatistics: WebhookStatisticsTable
   requestCounts: RequestCountsTable
   versionCalls: VersionCallsTable
-  limitWindows: LimitWindowsTable
+  limitWindows: administration.LimitWindowsTable
   quotaUses: administration.QuotaUsesTable
   settings: administration.SettingsTable
   dataKeys: administration.DataKeysTable
@@ -182,16 +183,12 @@ export interface Tables extends AuthTables {
   nodes: administration.NodesTable
   auditArchives: administration.AuditArchivesTable
   deletedRows: DeletedRow
+  metricSamples: MetricSamplesTable
+  traffic: TrafficTable
+  requestLog: RequestLogTable
 }
 
 export type Task = Selectable<TasksTable>
 export type Webhook = Selectable<WebhooksTable>
 export type Delivery = Selectable<DeliveriesTable>
 export type Client = Selectable<ClientsTable>
-
-/** Request counts in current windows; rate-limiter-flexible requires the names `key`, `points` and `expire` (epoch ms). */
-export interface LimitWindowsTable {
-  key: string
-  points: number
-  expire: number | null
-}

@@ -1,0 +1,135 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { atEach } from '../../storage/clock.ts'
+import type { Database } from '../../storage/database.ts'
+import { sweepBelow } from '../../storage/sweep.ts'
+import type { MetricSamplesTable } from '../../storage/tables/observed.ts'
+import { cachedRead } from '../cached-read.ts'
+import type { Metrics, Totals } from '../metrics.ts'
+import type { StoredState } from '../stored-state.ts'
+
+export interface SamplerOptions {
+  db: Database
+  /** The id of this process among the nodes. */
+  node: string
+  metrics: Pick<Metrics, 'totals' | 'readState'>
+  /** Returns the free space for data in bytes; null if it is unknown. */
+  freeBytes: () => Promise<number | null>
+  /** Milliseconds since the epoch. */
+  now: () => number
+  monotonic: () => number
+  later: (ms: number, run: () => void) => () => void
+  /** Receives the error of a sample that could not be stored, but not those of the samples after it until one is stored. */
+  onError: (error: unknown) => void
+}
+
+export interface Sampler {
+  /** Stores a sample of what was counted since the previous one. */
+  sample: () => Promise<void>
+  close: () => Promise<void>
+}
+
+/** The time between two samples. */
+export const sampleMs = 15_000
+const keptMs = 86_400_000
+const loopResolutionMs = 20
+const limitMs = 2_000
+
+/**
+ * Stores a sample of the metrics of this process every 15 seconds. The counts are differences of totals that the metrics
+ * have anyway, so requests cost nothing more. A sample that cannot be stored is lost.
+ */
+export function startSampler(options: SamplerOptions): Sampler {
+  const { db, node, metrics, now, onError } = options
+  const loop = loopDelay()
+  const readFree = cachedRead({ ...options, read: options.freeBytes, freshMs: sampleMs / 2, limitMs })
+  let previous = metrics.totals()
+  let lastAt = Number.NEGATIVE_INFINITY
+  let isFailing = false
+  let current = Promise.resolve()
+  const store = async () => {
+    const at = Math.round(now() / sampleMs) * sampleMs
+    if (at <= lastAt) return
+    lastAt = at
+    const totals = metrics.totals()
+    const counts = difference(totals, previous)
+    previous = totals
+    const loopDelayMs = loop.read()
+    const [state, diskFreeBytes] = await Promise.all([metrics.readState(), readFree()])
+    const measured = { loopDelayMs, memoryBytes: process.memoryUsage.rss(), diskFreeBytes }
+    const row: MetricSamplesTable = { at, node, ...counts, ...queuesOf(state, now()), ...measured }
+    await db.write((tx) => tx.insertInto('metricSamples').values(row).execute())
+  }
+  const sample = () => {
+    current = current.then(store).then(
+      () => {
+        isFailing = false
+      },
+      (error) => {
+        if (!isFailing) onError(error)
+        isFailing = true
+      },
+    )
+    return current
+  }
+  const stop = atEach(sampleMs, now, sample)
+  return {
+    sample,
+    close: () => {
+      stop()
+      loop.stop()
+      return current
+    },
+  }
+}
+
+/** Measures the delay of the event loop; `read` returns the 99th percentile in ms since the previous call. */
+function loopDelay() {
+  const delays = monitorEventLoopDelay({ resolution: loopResolutionMs })
+  delays.enable()
+  return {
+    read: (): number => {
+      const ms = Math.max(0, delays.percentile(99) / 1_000_000 - loopResolutionMs)
+      delays.reset()
+      return Math.round(ms * 100) / 100
+    },
+    stop: () => void delays.disable(),
+  }
+}
+
+type Counts = Omit<
+  MetricSamplesTable,
+  'at' | 'node' | keyof ReturnType<typeof queuesOf> | 'loopDelayMs' | 'memoryBytes' | 'diskFreeBytes'
+>
+
+/** Returns what was counted between two totals, as columns. */
+function difference(totals: Totals, before: Totals): Counts {
+  const [succeeded, clientErrors, limited, serverErrors] = totals.byClass.map(
+    (count, at) => count - (before.byClass[at] as number),
+  ) as typeof totals.byClass
+  const durations = totals.durations.map((count, at) => [`duration${at}`, count - (before.durations[at] as number)])
+  return {
+    ...{ succeeded, clientErrors, limited, serverErrors },
+    delivered: totals.delivered - before.delivered,
+    deliveryFailures: totals.deliveryFailures - before.deliveryFailures,
+    unlogged: totals.unlogged - before.unlogged,
+    ...Object.fromEntries(durations),
+  }
+}
+
+/** Returns the state of all queues together, as columns. */
+function queuesOf(state: StoredState | null, nowMs: number) {
+  if (state === null) return { jobsWaiting: null, oldestJobMs: null, deliveriesWaiting: null, oldestDeliveryMs: null }
+  const { backlogs, deliveriesDueAt, counts } = state
+  const due = backlogs.map(({ dueSinceMs }) => dueSinceMs).filter((ms) => ms !== null)
+  const ageOf = (sinceMs: number) => Math.max(0, Math.round(nowMs - sinceMs))
+  return {
+    jobsWaiting: backlogs.reduce((sum, { waiting }) => sum + waiting, 0),
+    oldestJobMs: due.length === 0 ? 0 : ageOf(Math.min(...due)),
+    deliveriesWaiting: counts.waitingDeliveries,
+    oldestDeliveryMs: deliveriesDueAt === null ? 0 : ageOf(Date.parse(deliveriesDueAt)),
+  }
+}
+
+/** Deletes samples that are more than a day old; returns their number. */
+export const expireSamples = (db: Database, now: () => number): Promise<number> =>
+  sweepBelow(db, { table: 'metric_samples', key: ['at', 'node'], column: 'at' }, now() - keptMs)

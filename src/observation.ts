@@ -1,0 +1,52 @@
+import { statfs } from 'node:fs/promises'
+import type { WriteAccessLine } from './http/server/access-log.ts'
+import { type SamplerOptions, startSampler } from './metrics/history/sampler.ts'
+import type { Metrics } from './metrics/metrics.ts'
+import type { RandomBytes } from './storage/ids.ts'
+import { requestCounter } from './storage/request-counts.ts'
+import { trafficCounter } from './traffic/counter.ts'
+import { requestLog } from './traffic/request-log.ts'
+
+export interface ObservationOptions extends Omit<SamplerOptions, 'onError' | 'metrics' | 'freeBytes'> {
+  /** How many responses per second the request log stores; 0 for none. */
+  requestLogRate: number
+  dataDir: string
+  metrics: Metrics
+  random: RandomBytes
+  onErrorOf: (what: string) => (error: unknown) => void
+}
+
+/** What a process records about its responses, for operators. */
+export interface Observation {
+  /** Call for every response. */
+  onResponse: WriteAccessLine
+  close: () => Promise<unknown>
+}
+
+/**
+ * Starts to record responses in the database: requests per client and day, the busiest clients, users and addresses, the
+ * request log, and samples of the metrics.
+ */
+export function startObservation(options: ObservationOptions): Observation {
+  const { db, node, now, metrics, requestLogRate: rate, onErrorOf } = options
+  const perDay = requestCounter({ db, now, onError: onErrorOf('request counts') })
+  const traffic = trafficCounter({ db, node, now, onError: onErrorOf('traffic') })
+  const logging = { ...options, rate, onUnlogged: metrics.onUnlogged, onError: onErrorOf('request log') }
+  const log = rate === 0 ? null : requestLog(logging)
+  const sampler = startSampler({
+    ...options,
+    freeBytes: async () => {
+      const { bavail, bsize } = await statfs(options.dataDir)
+      return bavail * bsize
+    },
+    onError: onErrorOf('metrics history'),
+  })
+  return {
+    onResponse: (line) => {
+      if (line.client !== undefined) perDay.count(line.client)
+      traffic.count(line)
+      log?.add(line)
+    },
+    close: () => Promise.all([sampler.close(), traffic.close(), log?.close(), perDay.close()]),
+  }
+}

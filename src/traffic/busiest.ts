@@ -1,0 +1,63 @@
+import type { ResponseCounts } from '../http/server/access-log.ts'
+
+/** Responses by key, busiest first, and the sum of all other keys. */
+export interface Busiest {
+  keys: [key: string, ...counts: ResponseCounts][]
+  others: ResponseCounts
+}
+
+/** Counts responses by key and class, for a bounded number of keys. */
+export interface BusiestKeys {
+  /** Counts a response; `index` is that of its class. */
+  count: (key: string, index: 0 | 1 | 2 | 3) => void
+  /** Adds counts taken from another counter. */
+  add: (taken: Busiest) => void
+  /** Returns the counts and starts again from zero; null if nothing was counted. */
+  take: () => Busiest | null
+}
+
+export const totalOf = ([succeeded, clientErrors, limited, serverErrors]: ResponseCounts): number =>
+  succeeded + clientErrors + limited + serverErrors
+
+export function addTo(sum: ResponseCounts, counts: ResponseCounts): void {
+  for (let at = 0; at < counts.length; at++) sum[at] = (sum[at] as number) + (counts[at] as number)
+}
+
+/**
+ * Creates a counter of at most `max` keys, which returns the `shown` busiest ones. When a new key arrives at a full
+ * counter, the less busy half becomes part of the others. So however many keys occur, a busy one keeps its counts, and the
+ * sum is exact.
+ */
+export function busiestKeys(max: number, shown: number): BusiestKeys {
+  let known = new Map<string, ResponseCounts>()
+  let others: ResponseCounts = [0, 0, 0, 0]
+  const keep = (size: number) => {
+    const order = [...known].toSorted(([, one], [, other]) => totalOf(other) - totalOf(one))
+    for (const [, counts] of order.slice(size)) addTo(others, counts)
+    known = new Map(order.slice(0, size))
+  }
+  const countsOf = (key: string): ResponseCounts => {
+    const before = known.get(key)
+    if (before !== undefined) return before
+    if (known.size >= max) keep(max / 2)
+    const counts: ResponseCounts = [0, 0, 0, 0]
+    known.set(key, counts)
+    return counts
+  }
+  return {
+    count: (key, index) => {
+      countsOf(key)[index]++
+    },
+    add: (taken) => {
+      for (const [key, ...counts] of taken.keys) addTo(countsOf(key), counts)
+      addTo(others, taken.others)
+    },
+    take: () => {
+      keep(shown)
+      const taken = { keys: [...known].map(([key, counts]): Busiest['keys'][number] => [key, ...counts]), others }
+      known = new Map()
+      others = [0, 0, 0, 0]
+      return taken.keys.length === 0 && totalOf(taken.others) === 0 ? null : taken
+    },
+  }
+}

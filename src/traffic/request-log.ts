@@ -1,0 +1,163 @@
+import type { AccessLine, WriteAccessLine } from '../http/server/access-log.ts'
+import type { Database } from '../storage/database.ts'
+import { iso, type RandomBytes } from '../storage/ids.ts'
+import { sweepBelow } from '../storage/sweep.ts'
+import type { RequestLogTable } from '../storage/tables/observed.ts'
+
+export interface RequestLogOptions {
+  db: Database
+  /** The id of this process among the nodes. */
+  node: string
+  /** How many responses per second are stored. */
+  rate: number
+  /** Milliseconds since the epoch. */
+  now: () => number
+  random: RandomBytes
+  /** Called with the number of responses that are missing in the log. */
+  onUnlogged: (count: number) => void
+  /** Receives the error of responses that could not be stored, but not those after it until some are stored. */
+  onError: (error: unknown) => void
+}
+
+export interface RequestLog {
+  /** Adds a response, to be stored within a few seconds unless there are too many. */
+  add: WriteAccessLine
+  /** Ends the current second, and stores the responses. */
+  flush: () => Promise<void>
+  /** Stores the remaining responses and stops. */
+  close: () => Promise<void>
+}
+
+/** How long a response is found. */
+export const keptHours = 24
+const keptMs = keptHours * 3_600_000
+const secondMs = 1_000
+/** Responses of this many seconds are stored together, because each commit of SQLite waits for the disk. */
+const secondsPerWrite = 5
+const rowsPerInsert = 250
+const [maxMethod, maxPath, maxText] = [20, 500, 200]
+
+interface Logged {
+  line: AccessLine
+  atMs: number
+}
+
+const probes = new Set<string | undefined>(['/livez', '/readyz'])
+const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
+
+/**
+ * Stores responses in the database: in each second at most `rate`, errors first, then writes, then reads. A request costs an
+ * entry in a list, and nothing but a count once its list is full. Successful health checks are not stored. If the database
+ * is slow, responses are dropped and counted rather than collected.
+ */
+export function requestLog(options: RequestLogOptions): RequestLog {
+  const { now, onUnlogged } = options
+  const second = openSecond(options.rate)
+  const write = writer(options)
+  let chosen: Logged[] = []
+  let seconds = 0
+  let writing: Promise<void> | null = null
+
+  const endSecond = () => {
+    const { logged, missing } = second.end()
+    chosen.push(...logged)
+    if (missing > 0) onUnlogged(missing)
+  }
+  const takeChosen = () => {
+    const logged = chosen
+    chosen = []
+    return logged
+  }
+  const flush = async () => {
+    endSecond()
+    await writing
+    await write(takeChosen())
+  }
+  const tick = () => {
+    endSecond()
+    if (++seconds % secondsPerWrite !== 0 || chosen.length === 0) return
+    if (writing !== null) return onUnlogged(takeChosen().length)
+    writing = write(takeChosen()).finally(() => {
+      writing = null
+    })
+  }
+  const timer = setInterval(tick, secondMs)
+  return {
+    add: (line) => {
+      if (line.status >= 400 || !probes.has(line.route)) second.add(line, now)
+    },
+    flush,
+    close: () => {
+      clearInterval(timer)
+      return flush()
+    },
+  }
+}
+
+/** Collects the responses of a second: at most `rate` errors, writes and reads each. */
+function openSecond(rate: number) {
+  const lists: [errors: Logged[], writes: Logged[], reads: Logged[]] = [[], [], []]
+  let seen = 0
+  return {
+    add: (line: AccessLine, now: () => number) => {
+      seen++
+      const list = lists[line.status >= 400 ? 0 : reads.has(line.method) ? 2 : 1]
+      if (list.length < rate) list.push({ line, atMs: now() })
+    },
+    /** Returns the responses to store, and the number of the others. */
+    end: () => {
+      const logged = lists.flat().slice(0, rate)
+      const missing = seen - logged.length
+      for (const list of lists) list.length = 0
+      seen = 0
+      return { logged, missing }
+    },
+  }
+}
+
+/** Returns a function that stores responses in one transaction; it never rejects. */
+function writer({ db, node, random, onUnlogged, onError }: RequestLogOptions) {
+  let isFailing = false
+  return async (logged: readonly Logged[]): Promise<void> => {
+    if (logged.length === 0) return
+    const rows = logged.map((one) => rowOf(one, node, random))
+    try {
+      await db.write(async (tx) => {
+        for (let at = 0; at < rows.length; at += rowsPerInsert) {
+          await tx
+            .insertInto('requestLog')
+            .values(rows.slice(at, at + rowsPerInsert))
+            .execute()
+        }
+      })
+      isFailing = false
+    } catch (error) {
+      onUnlogged(rows.length)
+      if (!isFailing) onError(error)
+      isFailing = true
+    }
+  }
+}
+
+const timeDigits = 9
+const radix = 32
+
+/** Returns the beginning of the ids of rows at this instant: nine base-32 digits, so that ids sort by time. */
+const timePart = (ms: number): string => Math.floor(ms).toString(radix).padStart(timeDigits, '0')
+
+/** Returns the instant in the id of a row. */
+export const loggedAt = (id: string): string => iso(Number.parseInt(id.slice(0, timeDigits), radix))
+
+function rowOf({ line, atMs }: Logged, node: string, random: RandomBytes): RequestLogTable {
+  const { requestId, method, path, status, ms, client, subject, address, errorCode } = line
+  const short = (text: string | undefined) => text?.slice(0, maxText) ?? null
+  return {
+    id: `${timePart(atMs)}${random(6).toString('base64url')}`,
+    ...{ requestId, node, method: method.slice(0, maxMethod), path: path.slice(0, maxPath), status, ms },
+    ...{ clientId: short(client), subject: short(subject), address: short(address), errorCode: errorCode ?? null },
+  }
+}
+
+/** Deletes responses that are more than a day old; returns their number. */
+export const expireRequestLog = (db: Database, now: () => number): Promise<number> =>
+  sweepBelow(db, { table: 'request_log', key: ['id'], column: 'id' }, timePart(now() - keptMs))

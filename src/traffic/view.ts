@@ -1,0 +1,103 @@
+import { isUserId } from '../http/policies/authenticate.ts'
+import type { ResponseCounts } from '../http/server/access-log.ts'
+import type { Database } from '../storage/database.ts'
+import { idOrNone, iso } from '../storage/ids.ts'
+import { addTo, type Busiest, totalOf } from './busiest.ts'
+import { hourMs, type Kind, minuteMs } from './counter.ts'
+
+export type TrafficWindow = 'minute' | 'hour' | 'day'
+
+/** The responses to one client, user or address. */
+interface CountedResponses {
+  requests: number
+  succeeded: number
+  clientErrors: number
+  limited: number
+  serverErrors: number
+}
+
+export interface Traffic {
+  /** A half-open range [from, to). */
+  from: string
+  to: string
+  total: CountedResponses
+  /** Busiest first, at most 100; `key` is null for requests without a client, user or address. */
+  busiest: (CountedResponses & { key: string | null; name?: string })[]
+  /** The sum of all others. */
+  others: CountedResponses
+}
+
+const maxListed = 100
+/** How long after the end of a minute all nodes have stored it. */
+const delayMs = 5_000
+
+/** Reads the busiest clients, users or addresses of the last complete minute, the last 60 of them, or about a day. */
+export async function readTraffic(db: Database, kind: Kind, window: TrafficWindow, nowMs: number): Promise<Traffic> {
+  const endMs = Math.floor((nowMs - delayMs) / minuteMs) * minuteMs
+  const thisHourMs = Math.floor((endMs - 1) / hourMs) * hourMs
+  const startMs = { minute: endMs - minuteMs, hour: endMs - hourMs, day: thisHourMs - 23 * hourMs }[window]
+  const rowsOf = (period: 'minute' | 'hour', fromMs: number, toMs: number) =>
+    db.read
+      .selectFrom('traffic')
+      .select('counts')
+      .where('period', '=', period)
+      .where('kind', '=', kind)
+      .where('at', '>=', iso(fromMs))
+      .where('at', '<', iso(toMs))
+      .execute()
+  const rows =
+    window === 'day'
+      ? [...(await rowsOf('hour', startMs, thisHourMs)), ...(await rowsOf('minute', thisHourMs, endMs))]
+      : await rowsOf('minute', startMs, endMs)
+  const { keys, others } = merged(rows.map(({ counts }) => JSON.parse(counts) as Busiest))
+  const order = [...keys].toSorted(([, one], [, other]) => totalOf(other) - totalOf(one))
+  const total: ResponseCounts = [...others]
+  for (const [, counts] of order) addTo(total, counts)
+  for (const [, counts] of order.slice(maxListed)) addTo(others, counts)
+  const listed = order.slice(0, maxListed)
+  const names = await namesOf(
+    db,
+    kind,
+    listed.map(([key]) => key),
+  )
+  return {
+    ...{ from: iso(startMs), to: iso(endMs), total: viewOf(total) },
+    busiest: listed.map(([key, counts]) => {
+      const name = names.get(key)
+      return { key: key === '' ? null : key, ...(name !== undefined && { name }), ...viewOf(counts) }
+    }),
+    others: viewOf(others),
+  }
+}
+
+function merged(all: readonly Busiest[]) {
+  const keys = new Map<string, ResponseCounts>()
+  const others: ResponseCounts = [0, 0, 0, 0]
+  for (const one of all) {
+    addTo(others, one.others)
+    for (const [key, ...counts] of one.keys) {
+      const before = keys.get(key)
+      if (before === undefined) keys.set(key, counts)
+      else addTo(before, counts)
+    }
+  }
+  return { keys, others }
+}
+
+const viewOf = (counts: ResponseCounts): CountedResponses => {
+  const [succeeded, clientErrors, limited, serverErrors] = counts
+  return { requests: totalOf(counts), succeeded, clientErrors, limited, serverErrors }
+}
+
+/** Returns the names of clients, or of users, by id; none for addresses and for unknown ids. */
+export async function namesOf({ read }: Database, kind: Kind, ids: readonly string[]): Promise<Map<string, string>> {
+  if (kind === 'address' || ids.length === 0) return new Map()
+  if (kind === 'client') {
+    const rows = await read.selectFrom('clients').select(['id', 'name']).where('id', 'in', ids).execute()
+    return new Map(rows.map(({ id, name }) => [id, name]))
+  }
+  const numbers = ids.filter(isUserId).map((id) => idOrNone(Number(id)))
+  if (numbers.length === 0) return new Map()
+  const rows = await read.selectFrom('users').select(['id', 'name']).where('id', 'in', numbers).execute()
+  return new Map(rows.map(({ id, name }) => [String(id), name]))
+}
