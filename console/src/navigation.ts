@@ -28,6 +28,8 @@ export const navigation: readonly Group[] = [
       },
       { title: 'Signing keys', to: '/access/signing-keys', scopes: ['admin'], words: 'jwks rotate' },
     ],
+  },
+  {
     title: 'Work',
     entries: [
       { title: 'Webhooks', to: '/webhooks', scopes: ['webhooks:read'], words: 'events deliveries endpoints' },

@@ -8,10 +8,13 @@ import { rootRoute } from './root.tsx'
 import { Failed, Loading } from './ui/states.tsx'
 
 /** Every page; each area declares its routes in `pages/<area>/route.ts`. */
-const routeTree = rootRoute.addChildren([overviewRoute, ...accessRoutes])
-const routeTree = rootRoute.addChildren([overviewRoute, ...webhookRoutes])
-const routeTree = rootRoute.addChildren([overviewRoute, ...webhookRoutes, ...reportRoutes])
-const routeTree = rootRoute.addChildren([overviewRoute, ...webhookRoutes, ...reportRoutes, explorerRoute])
+const routeTree = rootRoute.addChildren([
+  overviewRoute,
+  ...accessRoutes,
+  ...webhookRoutes,
+  ...reportRoutes,
+  explorerRoute,
+])
 
 export const router = createRouter({
   routeTree,

@@ -1368,6 +1368,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export the audit log
+         * @description Requires the scope `audit:read` or `admin`.
+         */
+        get: operations["exportAuditEntries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/health": {
         parameters: {
             query?: never;
@@ -1382,6 +1402,178 @@ export interface paths {
         get: operations["readHealth"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the settings of this node
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["listSettings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/storage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Measure tables, files and disks
+         * @description Requires the scope `admin`.
+         */
+        get: operations["readStorage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/backups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the last 100 backups, newest first
+         * @description Requires the scope `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listBackups"];
+        put?: never;
+        /**
+         * Request a backup
+         * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["createBackup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/backups/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the state of a backup
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["readBackup"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/backups/{id}/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download an encrypted backup
+         * @description Requires the scope `admin`.
+         */
+        get: operations["downloadBackup"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/backups/{id}/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check the file of a backup
+         * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["verifyBackup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/health/examination": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the last checks of all data
+         * @description Requires the scope `admin`.
+         */
+        get: operations["readHealthExamination"];
+        put?: never;
+        /**
+         * Make all checks, also those of all data
+         * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["startHealthExamination"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audit/verification": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the last verification of the audit log
+         * @description Requires the scope `audit:read` or `admin`.
+         */
+        get: operations["readAuditVerification"];
+        put?: never;
+        /**
+         * Verify the hash chain of the audit log
+         * @description Requires the scope `audit:read` or `admin`. Safe to retry with an `Idempotency-Key`. The body is optional.
+         */
+        post: operations["startAuditVerification"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1520,6 +1712,26 @@ export interface paths {
          * @description Requires the scope `admin`. `fields` selects members of the response.
          */
         get: operations["listVersions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/versions/{version}/retirement": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show what a retirement would stop
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["planRetirement"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1837,7 +2049,7 @@ export interface components {
          * @description A stable code for programs
          * @enum {string}
          */
-        ErrorCode: "INVALID_INPUT" | "MISSING_REQUIRED_FIELD" | "AUTH_REQUIRED" | "AUTH_TOKEN_EXPIRED" | "AUTH_TOKEN_INVALID" | "ACCESS_DENIED" | "PERMISSION_DENIED" | "QUOTA_EXCEEDED" | "RESOURCE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_ACCEPTABLE" | "REQUEST_TIMEOUT" | "DUPLICATE_RESOURCE" | "RESOURCE_IN_USE" | "RESOURCE_LOCKED" | "IDEMPOTENCY_IN_PROGRESS" | "TASK_NOT_COMPLETED" | "TASK_FAILED" | "TASK_ALREADY_FINISHED" | "WEBHOOK_NOT_ACTIVE" | "WEBHOOK_LIMIT_REACHED" | "SECRET_ROTATION_IN_PROGRESS" | "LAST_ADMINISTRATOR" | "RESULT_EXPIRED" | "VERSION_RETIRED" | "PRECONDITION_FAILED" | "PAYLOAD_TOO_LARGE" | "URI_TOO_LONG" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "EXPECTATION_FAILED" | "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED" | "CALLBACK_URL_BLOCKED" | "PRECONDITION_REQUIRED" | "RATE_LIMIT_EXCEEDED" | "HEADERS_TOO_LARGE" | "INTERNAL_ERROR" | "NOT_IMPLEMENTED" | "SERVICE_UNAVAILABLE";
+        ErrorCode: "INVALID_INPUT" | "MISSING_REQUIRED_FIELD" | "AUTH_REQUIRED" | "AUTH_TOKEN_EXPIRED" | "AUTH_TOKEN_INVALID" | "ACCESS_DENIED" | "PERMISSION_DENIED" | "QUOTA_EXCEEDED" | "RESOURCE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_ACCEPTABLE" | "REQUEST_TIMEOUT" | "DUPLICATE_RESOURCE" | "RESOURCE_IN_USE" | "RESOURCE_LOCKED" | "IDEMPOTENCY_IN_PROGRESS" | "TASK_NOT_COMPLETED" | "TASK_FAILED" | "TASK_ALREADY_FINISHED" | "WEBHOOK_NOT_ACTIVE" | "WEBHOOK_LIMIT_REACHED" | "SECRET_ROTATION_IN_PROGRESS" | "LAST_ADMINISTRATOR" | "BACKUPS_NOT_CONFIGURED" | "BACKUP_IN_PROGRESS" | "BACKUP_UNAVAILABLE" | "BACKUP_NOT_ENCRYPTED" | "CHECK_IN_PROGRESS" | "RESULT_EXPIRED" | "VERSION_RETIRED" | "PRECONDITION_FAILED" | "PAYLOAD_TOO_LARGE" | "URI_TOO_LONG" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "EXPECTATION_FAILED" | "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED" | "CALLBACK_URL_BLOCKED" | "PRECONDITION_REQUIRED" | "RATE_LIMIT_EXCEEDED" | "HEADERS_TOO_LARGE" | "INTERNAL_ERROR" | "NOT_IMPLEMENTED" | "SERVICE_UNAVAILABLE";
         /** @description An error in one of three forms: the problem form (RFC 9457), the code form, or `error` alone for limits and OAuth */
         ErrorBody: {
             errorCode?: components["schemas"]["ErrorCode"];
@@ -2853,6 +3065,479 @@ export interface components {
                  */
                 cure?: string;
             }[];
+        };
+        /**
+         * @example {
+         *       "measuredAt": "2026-03-01T12:00:00.000Z",
+         *       "engine": "sqlite",
+         *       "tableBytes": 73400320,
+         *       "tables": [
+         *         {
+         *           "table": "deliveries",
+         *           "rows": 120000,
+         *           "bytes": 52428800
+         *         }
+         *       ],
+         *       "files": [
+         *         {
+         *           "name": "results",
+         *           "place": "/var/lib/plinth/results",
+         *           "bytes": 104857600,
+         *           "files": 42,
+         *           "complete": true
+         *         }
+         *       ],
+         *       "disks": [
+         *         {
+         *           "contains": [
+         *             "data",
+         *             "database",
+         *             "results"
+         *           ],
+         *           "freeBytes": 21474836480,
+         *           "totalBytes": 107374182400
+         *         }
+         *       ]
+         *     }
+         */
+        Storage: {
+            /**
+             * Format: date-time
+             * @description When the files were measured, at most a minute ago
+             */
+            measuredAt: string;
+            /**
+             * @example sqlite
+             * @enum {string}
+             */
+            engine: "sqlite" | "postgres";
+            /**
+             * Format: int64
+             * @description The size of all tables; absent while they are being measured
+             * @example 73400320
+             */
+            tableBytes?: number;
+            /** @description The tables, largest first, as of five minutes ago at most */
+            tables?: {
+                /** @example deliveries */
+                table: string;
+                /**
+                 * Format: int64
+                 * @description An estimate, unless the table is small
+                 * @example 120000
+                 */
+                rows: number;
+                /**
+                 * Format: int64
+                 * @description With its indexes; an estimate for large tables on SQLite
+                 * @example 52428800
+                 */
+                bytes: number;
+            }[];
+            /** @description Files and folders of this node. A PostgreSQL database has none here */
+            files: {
+                /**
+                 * @example results
+                 * @enum {string}
+                 */
+                name: "database" | "write-ahead log" | "text index" | "results" | "backups";
+                /**
+                 * @description A path, or the URL of a bucket
+                 * @example /var/lib/plinth/results
+                 */
+                place: string;
+                /**
+                 * Format: int64
+                 * @description Absent for buckets
+                 * @example 104857600
+                 */
+                bytes?: number;
+                /**
+                 * Format: int64
+                 * @description The number of files in a folder
+                 * @example 42
+                 */
+                files?: number;
+                /** @description False if the folder has more than 50,000 files, of which only these were measured */
+                complete?: boolean;
+            }[];
+            /** @description The file systems of this node that store data */
+            disks: {
+                /**
+                 * @description What is on this file system: `data`, `database`, `results`, `backups`
+                 * @example [
+                 *       "data",
+                 *       "database",
+                 *       "results"
+                 *     ]
+                 */
+                contains: string[];
+                /**
+                 * Format: int64
+                 * @description Free space
+                 * @example 21474836480
+                 */
+                freeBytes: number;
+                /**
+                 * Format: int64
+                 * @description Size of the file system
+                 * @example 107374182400
+                 */
+                totalBytes: number;
+            }[];
+        };
+        /**
+         * @example {
+         *       "id": "bkp_20261123T030000000Z",
+         *       "kind": "scheduled",
+         *       "requestedBy": "console 1",
+         *       "status": "completed",
+         *       "scheduledFor": "2026-03-01T12:00:00.000Z",
+         *       "startedAt": "2026-03-01T12:00:00.000Z",
+         *       "finishedAt": "2026-03-01T12:00:00.000Z",
+         *       "node": "node-a 4242",
+         *       "progress": {
+         *         "step": "archive",
+         *         "doneBytes": 1048576,
+         *         "totalBytes": 0
+         *       },
+         *       "file": "plinth-20261123T030004Z.backup",
+         *       "location": "file:/var/lib/plinth/backups",
+         *       "availability": "here",
+         *       "sizeBytes": 1204224,
+         *       "sha256": "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=",
+         *       "takenAt": "2026-03-01T12:00:00.000Z",
+         *       "encrypted": true,
+         *       "missingResults": 0,
+         *       "damagedResults": 0,
+         *       "error": "No space left on device",
+         *       "verification": {
+         *         "status": "passed",
+         *         "node": "node-a 4242",
+         *         "startedAt": "2026-03-01T12:00:00.000Z",
+         *         "finishedAt": "2026-03-01T12:00:00.000Z",
+         *         "error": "database.db was altered"
+         *       }
+         *     }
+         */
+        Backup: {
+            /** @example bkp_20261123T030000000Z */
+            id: string;
+            /**
+             * @example scheduled
+             * @enum {string}
+             */
+            kind: "scheduled" | "requested";
+            /**
+             * @description The client and the subject
+             * @example console 1
+             */
+            requestedBy?: string;
+            /**
+             * @description `pending`: a process with the role `worker` makes it within 15 seconds
+             * @example completed
+             * @enum {string}
+             */
+            status: "pending" | "running" | "completed" | "failed";
+            /**
+             * Format: date-time
+             * @description The time for which it was scheduled, or at which it was requested
+             */
+            scheduledFor: string;
+            /**
+             * Format: date-time
+             * @description When the last attempt began
+             */
+            startedAt?: string;
+            /**
+             * Format: date-time
+             * @description When it was completed or failed
+             */
+            finishedAt?: string;
+            /**
+             * @description The node that makes or made it
+             * @example node-a 4242
+             */
+            node?: string;
+            /** @description While it is made */
+            progress?: {
+                /**
+                 * @example archive
+                 * @enum {string}
+                 */
+                step: "database" | "archive";
+                /**
+                 * Format: int64
+                 * @example 1048576
+                 */
+                doneBytes: number;
+                /**
+                 * Format: int64
+                 * @description Absent if the total is not known
+                 */
+                totalBytes?: number;
+            };
+            /**
+             * @description Its name
+             * @example plinth-20261123T030004Z.backup
+             */
+            file?: string;
+            /**
+             * @description The folder or bucket of the file
+             * @example file:/var/lib/plinth/backups
+             */
+            location?: string;
+            /**
+             * @description `here`: this node can read the file. `elsewhere`: it is in a folder of another node. `removed`: newer backups have replaced it, or it was deleted. `unknown`: the bucket does not respond
+             * @example here
+             * @enum {string}
+             */
+            availability?: "here" | "elsewhere" | "removed" | "unknown";
+            /**
+             * Format: int64
+             * @description Size of the file
+             * @example 1204224
+             */
+            sizeBytes?: number;
+            /**
+             * @description SHA-256 of the file in base64
+             * @example n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=
+             */
+            sha256?: string;
+            /**
+             * Format: date-time
+             * @description It contains every change that was acknowledged before
+             */
+            takenAt?: string;
+            /**
+             * @description Whether the file is encrypted
+             * @example true
+             */
+            encrypted?: boolean;
+            /**
+             * Format: int64
+             * @description Report files that the result store no longer had
+             * @example 0
+             */
+            missingResults?: number;
+            /**
+             * Format: int64
+             * @description Report files that differ from what was stored
+             * @example 0
+             */
+            damagedResults?: number;
+            /**
+             * @description Why it failed
+             * @example No space left on device
+             */
+            error?: string;
+            /** @description The last check of the file; absent if it has not been checked */
+            verification?: {
+                /**
+                 * @description `failed`: the file is damaged or incomplete. `error`: the file could not be checked
+                 * @example passed
+                 * @enum {string}
+                 */
+                status: "running" | "passed" | "failed" | "error";
+                /**
+                 * @description The node that checks it
+                 * @example node-a 4242
+                 */
+                node: string;
+                /**
+                 * Format: date-time
+                 * @description When the check began
+                 */
+                startedAt: string;
+                /**
+                 * Format: date-time
+                 * @description When the check ended
+                 */
+                finishedAt?: string;
+                /**
+                 * @description What is wrong
+                 * @example database.db was altered
+                 */
+                error?: string;
+            };
+        };
+        /**
+         * @example {
+         *       "status": "completed",
+         *       "node": "node-a 4242",
+         *       "startedAt": "2026-03-01T12:00:00.000Z",
+         *       "finishedAt": "2026-03-01T12:00:00.000Z",
+         *       "error": "The disk is full",
+         *       "report": {
+         *         "status": "warn",
+         *         "checkedAt": "2026-03-01T12:00:00.000Z",
+         *         "checks": [
+         *           {
+         *             "id": "tls.expiry",
+         *             "area": "TLS",
+         *             "title": "Certificate expiry",
+         *             "status": "warn",
+         *             "detail": "/etc/plinth/chain.pem expires on 2026-12-20",
+         *             "cure": "Renew /etc/plinth/chain.pem, and restart the service"
+         *           }
+         *         ]
+         *       }
+         *     }
+         */
+        HealthExamination: {
+            /**
+             * @description `completed`: the check was made, whatever it found. `failed`: it could not be made
+             * @example completed
+             * @enum {string}
+             */
+            status: "never" | "running" | "completed" | "failed";
+            /**
+             * @description The node that makes it
+             * @example node-a 4242
+             */
+            node?: string;
+            /**
+             * Format: date-time
+             * @description When it began
+             */
+            startedAt?: string;
+            /**
+             * Format: date-time
+             * @description When it ended
+             */
+            finishedAt?: string;
+            /**
+             * @description Why it could not be made
+             * @example The disk is full
+             */
+            error?: string;
+            report?: {
+                /**
+                 * @description The worst status of the checks
+                 * @example warn
+                 * @enum {string}
+                 */
+                status: "pass" | "warn" | "fail";
+                /**
+                 * Format: date-time
+                 * @description When the checks were made, at most ten seconds ago
+                 */
+                checkedAt: string;
+                /** @description The checks that apply to this service; more may be added */
+                checks: {
+                    /**
+                     * @description Permanent, so that monitoring can refer to it
+                     * @example tls.expiry
+                     */
+                    id: string;
+                    /** @example TLS */
+                    area: string;
+                    /** @example Certificate expiry */
+                    title: string;
+                    /**
+                     * @description The outcome of this check
+                     * @example warn
+                     * @enum {string}
+                     */
+                    status: "pass" | "warn" | "fail";
+                    /** @example /etc/plinth/chain.pem expires on 2026-12-20 */
+                    detail: string;
+                    /**
+                     * @description A command or a setting that corrects it; present unless the check passed
+                     * @example Renew /etc/plinth/chain.pem, and restart the service
+                     */
+                    cure?: string;
+                }[];
+            };
+        };
+        /**
+         * @example {
+         *       "status": "completed",
+         *       "node": "node-a 4242",
+         *       "startedAt": "2026-03-01T12:00:00.000Z",
+         *       "finishedAt": "2026-03-01T12:00:00.000Z",
+         *       "error": "The disk is full",
+         *       "result": {
+         *         "intact": true,
+         *         "entries": 1204,
+         *         "checkpoint": {
+         *           "sequence": 1204,
+         *           "hash": "2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A"
+         *         },
+         *         "archives": 2,
+         *         "altered": {
+         *           "sequence": 17,
+         *           "reason": "was altered"
+         *         }
+         *       }
+         *     }
+         */
+        AuditVerification: {
+            /**
+             * @description `completed`: the check was made, whatever it found. `failed`: it could not be made
+             * @example completed
+             * @enum {string}
+             */
+            status: "never" | "running" | "completed" | "failed";
+            /**
+             * @description The node that makes it
+             * @example node-a 4242
+             */
+            node?: string;
+            /**
+             * Format: date-time
+             * @description When it began
+             */
+            startedAt?: string;
+            /**
+             * Format: date-time
+             * @description When it ended
+             */
+            finishedAt?: string;
+            /**
+             * @description Why it could not be made
+             * @example The disk is full
+             */
+            error?: string;
+            result?: {
+                /**
+                 * @description Whether no entry was altered or removed
+                 * @example true
+                 */
+                intact: boolean;
+                /**
+                 * Format: int64
+                 * @description The number of the newest entry
+                 * @example 1204
+                 */
+                entries?: number;
+                /** @description The newest entry. Store it elsewhere */
+                checkpoint?: {
+                    /**
+                     * Format: int64
+                     * @example 1204
+                     */
+                    sequence: number;
+                    /** @example 2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A */
+                    hash: string;
+                };
+                /**
+                 * Format: int64
+                 * @description Verified archives
+                 * @example 2
+                 */
+                archives?: number;
+                /** @description The first entry that was altered or is missing */
+                altered?: {
+                    /**
+                     * Format: int64
+                     * @example 17
+                     */
+                    sequence?: number;
+                    /** @example was altered */
+                    reason: string;
+                };
+            };
         };
         /**
          * @example {
@@ -4830,7 +5515,7 @@ export interface components {
              * @example client.created
              * @enum {string}
              */
-            event: "login.succeeded" | "login.failed" | "login.blocked" | "password.changed" | "invitation.created" | "user.updated" | "account.role_changed" | "account.locked" | "account.unlocked" | "session.ended" | "consent.granted" | "consent.denied" | "consent.revoked" | "token.granted" | "token.refused" | "token.revoked" | "grant.revoked" | "client.created" | "client.updated" | "client.secret_rotated" | "client.revoked" | "key.created" | "key.updated" | "key.revoked" | "signing_key.published" | "signing_key.retired" | "master_key.rotated" | "webhook.created" | "webhook.updated" | "webhook.secret_rotated" | "webhook.disabled" | "webhook.deleted" | "webhook.replayed" | "access.denied" | "credential.plaintext" | "audit.overflow" | "audit.archived";
+            event: "login.succeeded" | "login.failed" | "login.blocked" | "password.changed" | "invitation.created" | "user.updated" | "account.role_changed" | "account.locked" | "account.unlocked" | "session.ended" | "consent.granted" | "consent.denied" | "consent.revoked" | "token.granted" | "token.refused" | "token.revoked" | "grant.revoked" | "client.created" | "client.updated" | "client.secret_rotated" | "client.revoked" | "key.created" | "key.updated" | "key.revoked" | "signing_key.published" | "signing_key.retired" | "master_key.rotated" | "webhook.created" | "webhook.updated" | "webhook.secret_rotated" | "webhook.disabled" | "webhook.deleted" | "webhook.replayed" | "access.denied" | "credential.plaintext" | "audit.overflow" | "audit.archived" | "backup.requested" | "backup.downloaded";
             /** @description The client whose token or secret was used */
             clientId?: string;
             /** @description Who acted: the id of a user or client, `service` or `command line` */
@@ -4907,6 +5592,70 @@ export interface components {
             sha256: string;
             /** Format: date-time */
             archivedAt: string;
+        };
+        /**
+         * @example {
+         *       "name": "PLINTH_BACKUP_KEEP",
+         *       "group": "backup",
+         *       "about": "Scheduled backups to keep; older ones are removed",
+         *       "value": "7",
+         *       "default": "7",
+         *       "source": "default",
+         *       "secret": false
+         *     }
+         */
+        Setting: {
+            /**
+             * @description The environment variable
+             * @example PLINTH_BACKUP_KEEP
+             */
+            name: string;
+            /**
+             * @description The component that uses it
+             * @example backup
+             */
+            group: string;
+            /** @example Scheduled backups to keep; older ones are removed */
+            about: string;
+            /**
+             * @description The effective value; absent if it is not set. Secrets, and passwords in URLs, are `…`
+             * @example 7
+             */
+            value?: string;
+            /**
+             * @description Absent if there is none
+             * @example 7
+             */
+            default?: string;
+            /**
+             * @description `environment` includes the file `.env`
+             * @example default
+             * @enum {string}
+             */
+            source: "environment" | "default";
+            /**
+             * @description Whether the value is hidden
+             * @example false
+             */
+            secret: boolean;
+        };
+        /**
+         * @example {
+         *       "expect": "1204:2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A",
+         *       "archives": true
+         *     }
+         */
+        AuditVerificationStartRequest: {
+            /**
+             * @description The checkpoint of an earlier verification, which must still exist, as `sequence:hash`
+             * @example 1204:2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A
+             */
+            expect?: string;
+            /**
+             * @description Also verify the archived months
+             * @example true
+             */
+            archives?: boolean;
         };
         /**
          * @example {
@@ -5073,6 +5822,109 @@ export interface components {
                 lastCallAt: string;
             }[];
         };
+        /**
+         * @example {
+         *       "version": "v1",
+         *       "status": "deprecated",
+         *       "successor": "v2",
+         *       "unprefixed": true,
+         *       "setting": "{\"v1\":{\"status\":\"retired\",\"successor\":\"v2\"}}",
+         *       "countedSince": "2026-12-01T00:00:00.000Z",
+         *       "clients": [
+         *         {
+         *           "clientId": "partner",
+         *           "calls": 42,
+         *           "lastCallAt": "2026-03-01T12:00:00.000Z",
+         *           "name": "Partner"
+         *         }
+         *       ],
+         *       "webhooks": [
+         *         {
+         *           "id": "whk_3q2-7wAAAAAAAAAAAAAAAA",
+         *           "event": "report.completed",
+         *           "status": "active",
+         *           "ownerClient": "partner",
+         *           "ownerSubject": "partner",
+         *           "ownerName": "Partner"
+         *         }
+         *       ],
+         *       "results": 3
+         *     }
+         */
+        Retirement: {
+            /** @example v1 */
+            version: string;
+            /**
+             * @example deprecated
+             * @enum {string}
+             */
+            status: "active" | "deprecated" | "retired";
+            /**
+             * @description The version to which 410 responses refer
+             * @example v2
+             */
+            successor?: string;
+            /**
+             * @description Whether paths without a prefix belong to it
+             * @example true
+             */
+            unprefixed: boolean;
+            /**
+             * @description The value of PLINTH_VERSIONS that retires it; absent if no other version is active
+             * @example {"v1":{"status":"retired","successor":"v2"}}
+             */
+            setting?: string;
+            /**
+             * Format: date-time
+             * @description Since when its calls have been counted; absent if it is not deprecated
+             * @example 2026-12-01T00:00:00.000Z
+             */
+            countedSince?: string;
+            /** @description Its callers since then, latest first, at most 1,000 */
+            clients: {
+                /**
+                 * @description Null for the calls without a valid access token, taken together
+                 * @example partner
+                 */
+                clientId: string | null;
+                /**
+                 * Format: int64
+                 * @example 42
+                 */
+                calls: number;
+                /** Format: date-time */
+                lastCallAt: string;
+                /** @example Partner */
+                name?: string;
+            }[];
+            /** @description Webhooks registered with it, at most 1,000. They continue, with the field names of the next version */
+            webhooks: {
+                /** @example whk_3q2-7wAAAAAAAAAAAAAAAA */
+                id: string;
+                /** @example report.completed */
+                event: string;
+                /**
+                 * @example active
+                 * @enum {string}
+                 */
+                status: "active" | "paused" | "disabled";
+                /** @example partner */
+                ownerClient: string;
+                /** @example partner */
+                ownerSubject: string;
+                /**
+                 * @description The client's name
+                 * @example Partner
+                 */
+                ownerName?: string;
+            }[];
+            /**
+             * Format: int64
+             * @description Report results that can still be downloaded at its paths; 10,000 stands for more
+             * @example 3
+             */
+            results: number;
+        };
     };
     responses: {
         /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
@@ -5137,7 +5989,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description DUPLICATE_RESOURCE: The resource already exists; RESOURCE_IN_USE: Other resources refer to this one; RESOURCE_LOCKED: The state of the resource does not allow changes; IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; TASK_NOT_COMPLETED: The task is not completed yet; TASK_FAILED: The task has failed; TASK_ALREADY_FINISHED: The task has already ended; WEBHOOK_NOT_ACTIVE: The webhook is paused or disabled; WEBHOOK_LIMIT_REACHED: The account has reached its webhook limit; SECRET_ROTATION_IN_PROGRESS: A rotation of the secret is still in progress; LAST_ADMINISTRATOR: The last administrator cannot be removed */
+        /** @description DUPLICATE_RESOURCE: The resource already exists; RESOURCE_IN_USE: Other resources refer to this one; RESOURCE_LOCKED: The state of the resource does not allow changes; IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; TASK_NOT_COMPLETED: The task is not completed yet; TASK_FAILED: The task has failed; TASK_ALREADY_FINISHED: The task has already ended; WEBHOOK_NOT_ACTIVE: The webhook is paused or disabled; WEBHOOK_LIMIT_REACHED: The account has reached its webhook limit; SECRET_ROTATION_IN_PROGRESS: A rotation of the secret is still in progress; LAST_ADMINISTRATOR: The last administrator cannot be removed; BACKUPS_NOT_CONFIGURED: Backups are not configured; BACKUP_IN_PROGRESS: Another backup is in progress; BACKUP_UNAVAILABLE: The file of the backup cannot be read here; BACKUP_NOT_ENCRYPTED: The backup is not encrypted; CHECK_IN_PROGRESS: The check is already in progress */
         Conflict: {
             headers: {
                 "X-Error-Code": components["headers"]["X-Error-Code"];
@@ -5391,6 +6243,36 @@ export interface components {
          * @example dlv_QW5hbHl0aWNhbEVuZ2luZV
          */
         DeliveryId: string;
+        /**
+         * @description Only entries with this event
+         * @example client.created
+         */
+        Event: string;
+        /**
+         * @description Only entries with this client
+         * @example partner
+         */
+        ClientId: string;
+        /**
+         * @description Only entries with this subject
+         * @example 42
+         */
+        Subject: string;
+        /**
+         * @description Only entries with this target
+         * @example partner
+         */
+        Target: string;
+        /**
+         * @description Only entries at or after this instant
+         * @example 2026-03-01T12:00:00.000Z
+         */
+        From: string;
+        /**
+         * @description Only entries before this instant
+         * @example 2026-03-02T12:00:00.000Z
+         */
+        To: string;
         /**
          * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
          * @example *
@@ -13188,32 +14070,32 @@ export interface operations {
                  * @description Only entries with this event
                  * @example client.created
                  */
-                event?: string;
+                event?: components["parameters"]["Event"];
                 /**
                  * @description Only entries with this client
                  * @example partner
                  */
-                clientId?: string;
+                clientId?: components["parameters"]["ClientId"];
                 /**
                  * @description Only entries with this subject
                  * @example 42
                  */
-                subject?: string;
+                subject?: components["parameters"]["Subject"];
                 /**
                  * @description Only entries with this target
                  * @example partner
                  */
-                target?: string;
+                target?: components["parameters"]["Target"];
                 /**
                  * @description Only entries at or after this instant
                  * @example 2026-03-01T12:00:00.000Z
                  */
-                from?: string;
+                from?: components["parameters"]["From"];
                 /**
                  * @description Only entries before this instant
                  * @example 2026-03-02T12:00:00.000Z
                  */
-                to?: string;
+                to?: components["parameters"]["To"];
             };
             header?: {
                 /**
@@ -13346,6 +14228,78 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    exportAuditEntries: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only entries with this event
+                 * @example client.created
+                 */
+                event?: components["parameters"]["Event"];
+                /**
+                 * @description Only entries with this client
+                 * @example partner
+                 */
+                clientId?: components["parameters"]["ClientId"];
+                /**
+                 * @description Only entries with this subject
+                 * @example 42
+                 */
+                subject?: components["parameters"]["Subject"];
+                /**
+                 * @description Only entries with this target
+                 * @example partner
+                 */
+                target?: components["parameters"]["Target"];
+                /**
+                 * @description Only entries at or after this instant
+                 * @example 2026-03-01T12:00:00.000Z
+                 */
+                from?: components["parameters"]["From"];
+                /**
+                 * @description Only entries before this instant
+                 * @example 2026-03-02T12:00:00.000Z
+                 */
+                to?: components["parameters"]["To"];
+            };
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The entries */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example {"sequence":1,"at":"2026-03-01T12:00:00.500Z","event":"client.created","hash":"2esZL…"} */
+                    "application/x-ndjson": unknown;
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
     readHealth: {
         parameters: {
             query?: never;
@@ -13395,6 +14349,927 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             /** @description NOT_ACCEPTABLE: No acceptable representation exists */
             406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listSettings: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "name": "PLINTH_BACKUP_KEEP",
+                     *         "group": "backup",
+                     *         "about": "Scheduled backups to keep; older ones are removed",
+                     *         "value": "7",
+                     *         "default": "7",
+                     *         "source": "default",
+                     *         "secret": false
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Setting"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readStorage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "measuredAt": "2026-03-01T12:00:00.000Z",
+                     *       "engine": "sqlite",
+                     *       "tableBytes": 73400320,
+                     *       "tables": [
+                     *         {
+                     *           "table": "deliveries",
+                     *           "rows": 120000,
+                     *           "bytes": 52428800
+                     *         }
+                     *       ],
+                     *       "files": [
+                     *         {
+                     *           "name": "results",
+                     *           "place": "/var/lib/plinth/results",
+                     *           "bytes": 104857600,
+                     *           "files": 42,
+                     *           "complete": true
+                     *         }
+                     *       ],
+                     *       "disks": [
+                     *         {
+                     *           "contains": [
+                     *             "data",
+                     *             "database",
+                     *             "results"
+                     *           ],
+                     *           "freeBytes": 21474836480,
+                     *           "totalBytes": 107374182400
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Storage"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listBackups: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "bkp_20261123T030000000Z",
+                     *         "kind": "scheduled",
+                     *         "requestedBy": "console 1",
+                     *         "status": "completed",
+                     *         "scheduledFor": "2026-03-01T12:00:00.000Z",
+                     *         "startedAt": "2026-03-01T12:00:00.000Z",
+                     *         "finishedAt": "2026-03-01T12:00:00.000Z",
+                     *         "node": "node-a 4242",
+                     *         "progress": {
+                     *           "step": "archive",
+                     *           "doneBytes": 1048576,
+                     *           "totalBytes": 0
+                     *         },
+                     *         "file": "plinth-20261123T030004Z.backup",
+                     *         "location": "file:/var/lib/plinth/backups",
+                     *         "availability": "here",
+                     *         "sizeBytes": 1204224,
+                     *         "sha256": "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=",
+                     *         "takenAt": "2026-03-01T12:00:00.000Z",
+                     *         "encrypted": true,
+                     *         "missingResults": 0,
+                     *         "damagedResults": 0,
+                     *         "error": "No space left on device",
+                     *         "verification": {
+                     *           "status": "passed",
+                     *           "node": "node-a 4242",
+                     *           "startedAt": "2026-03-01T12:00:00.000Z",
+                     *           "finishedAt": "2026-03-01T12:00:00.000Z",
+                     *           "error": "database.db was altered"
+                     *         }
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Backup"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    createBackup: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "bkp_20261123T030000000Z",
+                     *       "kind": "scheduled",
+                     *       "requestedBy": "console 1",
+                     *       "status": "completed",
+                     *       "scheduledFor": "2026-03-01T12:00:00.000Z",
+                     *       "startedAt": "2026-03-01T12:00:00.000Z",
+                     *       "finishedAt": "2026-03-01T12:00:00.000Z",
+                     *       "node": "node-a 4242",
+                     *       "progress": {
+                     *         "step": "archive",
+                     *         "doneBytes": 1048576,
+                     *         "totalBytes": 0
+                     *       },
+                     *       "file": "plinth-20261123T030004Z.backup",
+                     *       "location": "file:/var/lib/plinth/backups",
+                     *       "availability": "here",
+                     *       "sizeBytes": 1204224,
+                     *       "sha256": "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=",
+                     *       "takenAt": "2026-03-01T12:00:00.000Z",
+                     *       "encrypted": true,
+                     *       "missingResults": 0,
+                     *       "damagedResults": 0,
+                     *       "error": "No space left on device",
+                     *       "verification": {
+                     *         "status": "passed",
+                     *         "node": "node-a 4242",
+                     *         "startedAt": "2026-03-01T12:00:00.000Z",
+                     *         "finishedAt": "2026-03-01T12:00:00.000Z",
+                     *         "error": "database.db was altered"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Backup"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; BACKUPS_NOT_CONFIGURED: Backups are not configured; BACKUP_IN_PROGRESS: Another backup is in progress */
+            409: components["responses"]["Conflict"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readBackup: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the backup
+                 * @example bkp_20261123T030000000Z
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "bkp_20261123T030000000Z",
+                     *       "kind": "scheduled",
+                     *       "requestedBy": "console 1",
+                     *       "status": "completed",
+                     *       "scheduledFor": "2026-03-01T12:00:00.000Z",
+                     *       "startedAt": "2026-03-01T12:00:00.000Z",
+                     *       "finishedAt": "2026-03-01T12:00:00.000Z",
+                     *       "node": "node-a 4242",
+                     *       "progress": {
+                     *         "step": "archive",
+                     *         "doneBytes": 1048576,
+                     *         "totalBytes": 0
+                     *       },
+                     *       "file": "plinth-20261123T030004Z.backup",
+                     *       "location": "file:/var/lib/plinth/backups",
+                     *       "availability": "here",
+                     *       "sizeBytes": 1204224,
+                     *       "sha256": "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=",
+                     *       "takenAt": "2026-03-01T12:00:00.000Z",
+                     *       "encrypted": true,
+                     *       "missingResults": 0,
+                     *       "damagedResults": 0,
+                     *       "error": "No space left on device",
+                     *       "verification": {
+                     *         "status": "passed",
+                     *         "node": "node-a 4242",
+                     *         "startedAt": "2026-03-01T12:00:00.000Z",
+                     *         "finishedAt": "2026-03-01T12:00:00.000Z",
+                     *         "error": "database.db was altered"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Backup"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    downloadBackup: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description The range to send, such as `bytes=0-1023`
+                 * @example bytes=0-1023
+                 */
+                Range?: components["parameters"]["Range"];
+                /**
+                 * @description Send the range only if the result has this strong tag, otherwise the whole result
+                 * @example "0"
+                 */
+                "If-Range"?: components["parameters"]["If-Range"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the backup
+                 * @example bkp_20261123T030000000Z
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    "Repr-Digest": components["headers"]["Repr-Digest"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description The requested range of the file */
+            206: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    "Repr-Digest": components["headers"]["Repr-Digest"];
+                    "Content-Range": components["headers"]["Content-Range"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description BACKUP_UNAVAILABLE: The file of the backup cannot be read here; BACKUP_NOT_ENCRYPTED: The backup is not encrypted */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RANGE_NOT_SATISFIABLE: The requested range is outside the result */
+            416: components["responses"]["RangeNotSatisfiable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    verifyBackup: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the backup
+                 * @example bkp_20261123T030000000Z
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "bkp_20261123T030000000Z",
+                     *       "kind": "scheduled",
+                     *       "requestedBy": "console 1",
+                     *       "status": "completed",
+                     *       "scheduledFor": "2026-03-01T12:00:00.000Z",
+                     *       "startedAt": "2026-03-01T12:00:00.000Z",
+                     *       "finishedAt": "2026-03-01T12:00:00.000Z",
+                     *       "node": "node-a 4242",
+                     *       "progress": {
+                     *         "step": "archive",
+                     *         "doneBytes": 1048576,
+                     *         "totalBytes": 0
+                     *       },
+                     *       "file": "plinth-20261123T030004Z.backup",
+                     *       "location": "file:/var/lib/plinth/backups",
+                     *       "availability": "here",
+                     *       "sizeBytes": 1204224,
+                     *       "sha256": "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=",
+                     *       "takenAt": "2026-03-01T12:00:00.000Z",
+                     *       "encrypted": true,
+                     *       "missingResults": 0,
+                     *       "damagedResults": 0,
+                     *       "error": "No space left on device",
+                     *       "verification": {
+                     *         "status": "passed",
+                     *         "node": "node-a 4242",
+                     *         "startedAt": "2026-03-01T12:00:00.000Z",
+                     *         "finishedAt": "2026-03-01T12:00:00.000Z",
+                     *         "error": "database.db was altered"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Backup"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; BACKUP_UNAVAILABLE: The file of the backup cannot be read here; CHECK_IN_PROGRESS: The check is already in progress */
+            409: components["responses"]["Conflict"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readHealthExamination: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "status": "completed",
+                     *       "node": "node-a 4242",
+                     *       "startedAt": "2026-03-01T12:00:00.000Z",
+                     *       "finishedAt": "2026-03-01T12:00:00.000Z",
+                     *       "error": "The disk is full",
+                     *       "report": {
+                     *         "status": "warn",
+                     *         "checkedAt": "2026-03-01T12:00:00.000Z",
+                     *         "checks": [
+                     *           {
+                     *             "id": "tls.expiry",
+                     *             "area": "TLS",
+                     *             "title": "Certificate expiry",
+                     *             "status": "warn",
+                     *             "detail": "/etc/plinth/chain.pem expires on 2026-12-20",
+                     *             "cure": "Renew /etc/plinth/chain.pem, and restart the service"
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HealthExamination"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    startHealthExamination: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "status": "completed",
+                     *       "node": "node-a 4242",
+                     *       "startedAt": "2026-03-01T12:00:00.000Z",
+                     *       "finishedAt": "2026-03-01T12:00:00.000Z",
+                     *       "error": "The disk is full",
+                     *       "report": {
+                     *         "status": "warn",
+                     *         "checkedAt": "2026-03-01T12:00:00.000Z",
+                     *         "checks": [
+                     *           {
+                     *             "id": "tls.expiry",
+                     *             "area": "TLS",
+                     *             "title": "Certificate expiry",
+                     *             "status": "warn",
+                     *             "detail": "/etc/plinth/chain.pem expires on 2026-12-20",
+                     *             "cure": "Renew /etc/plinth/chain.pem, and restart the service"
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HealthExamination"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; CHECK_IN_PROGRESS: The check is already in progress */
+            409: components["responses"]["Conflict"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readAuditVerification: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "status": "completed",
+                     *       "node": "node-a 4242",
+                     *       "startedAt": "2026-03-01T12:00:00.000Z",
+                     *       "finishedAt": "2026-03-01T12:00:00.000Z",
+                     *       "error": "The disk is full",
+                     *       "result": {
+                     *         "intact": true,
+                     *         "entries": 1204,
+                     *         "checkpoint": {
+                     *           "sequence": 1204,
+                     *           "hash": "2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A"
+                     *         },
+                     *         "archives": 2,
+                     *         "altered": {
+                     *           "sequence": 17,
+                     *           "reason": "was altered"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AuditVerification"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    startAuditVerification: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "expect": "1204:2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A",
+                 *       "archives": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["AuditVerificationStartRequest"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "status": "completed",
+                     *       "node": "node-a 4242",
+                     *       "startedAt": "2026-03-01T12:00:00.000Z",
+                     *       "finishedAt": "2026-03-01T12:00:00.000Z",
+                     *       "error": "The disk is full",
+                     *       "result": {
+                     *         "intact": true,
+                     *         "entries": 1204,
+                     *         "checkpoint": {
+                     *           "sequence": 1204,
+                     *           "hash": "2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A"
+                     *         },
+                     *         "archives": 2,
+                     *         "altered": {
+                     *           "sequence": 17,
+                     *           "reason": "was altered"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AuditVerification"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; CHECK_IN_PROGRESS: The check is already in progress */
+            409: components["responses"]["Conflict"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
             /** @description RATE_LIMIT_EXCEEDED: Too many requests */
             429: components["responses"]["TooManyRequests"];
             /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
@@ -13996,6 +15871,114 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             /** @description NOT_ACCEPTABLE: No acceptable representation exists */
             406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    planRetirement: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The version
+                 * @example v1
+                 */
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "version": "v1",
+                     *       "status": "deprecated",
+                     *       "successor": "v2",
+                     *       "unprefixed": true,
+                     *       "setting": "{\"v1\":{\"status\":\"retired\",\"successor\":\"v2\"}}",
+                     *       "countedSince": "2026-12-01T00:00:00.000Z",
+                     *       "clients": [
+                     *         {
+                     *           "clientId": "partner",
+                     *           "calls": 42,
+                     *           "lastCallAt": "2026-03-01T12:00:00.000Z",
+                     *           "name": "Partner"
+                     *         }
+                     *       ],
+                     *       "webhooks": [
+                     *         {
+                     *           "id": "whk_3q2-7wAAAAAAAAAAAAAAAA",
+                     *           "event": "report.completed",
+                     *           "status": "active",
+                     *           "ownerClient": "partner",
+                     *           "ownerSubject": "partner",
+                     *           "ownerName": "Partner"
+                     *         }
+                     *       ],
+                     *       "results": 3
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Retirement"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
             /** @description RATE_LIMIT_EXCEEDED: Too many requests */
             429: components["responses"]["TooManyRequests"];
             /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
