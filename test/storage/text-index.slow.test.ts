@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { copyFileSync, existsSync, rmSync } from 'node:fs'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { sql } from 'kysely'
+import pg from 'pg'
 import { Type } from 'typebox'
 import { service } from '../../src/definition/service.ts'
 import { Line } from '../../src/http/text-rules.ts'
@@ -16,6 +19,8 @@ import { ensureTextIndexes } from '../../src/storage/postgres/text-index.ts'
 import { rowsOf } from '../../src/storage/rows/rows.ts'
 import { trigramQuery } from '../../src/storage/text-index/text-index.ts'
 import { onPostgres, onSqlite, type Place } from '../support/engines.ts'
+import { faultProxy } from '../support/fault-proxy.ts'
+import { eventually } from '../support/service.ts'
 import { patient } from '../support/timers.ts'
 
 const at = '2026-01-01T00:00:00.000Z'
@@ -262,6 +267,52 @@ onPostgres((engine) => {
         while (!/author_key/.test(String(await definitionOf(db)))) await found(db, 'needle')
         await stop()
       } finally {
+        await db.close()
+      }
+    })
+
+    it('is given up at a stop if its connection is not open yet', { timeout: 60_000 }, async () => {
+      const sockets = new Set<Socket>()
+      const silent = createServer((socket) => sockets.add(socket))
+      await once(silent.listen(0, '127.0.0.1'), 'listening')
+      const { port } = silent.address() as AddressInfo
+      const db = await engine.database()
+      try {
+        const url = `postgres://127.0.0.1:${port}/plinth`
+        const errors: unknown[] = []
+        const onError = (error: unknown) => errors.push(error)
+        const stop = ensureTextIndexes({ db: { ...db, url }, tables: [{ ...books, search: ['title'] }], onError })
+        await once(silent, 'connection')
+        await stop()
+        assert.deepEqual(errors, [])
+      } finally {
+        for (const socket of sockets) socket.destroy()
+        silent.close()
+        await db.close()
+      }
+    })
+
+    it('is given up at a stop if the server does not respond any more', { timeout: 60_000 }, async () => {
+      const db = await engine.database()
+      const proxy = await faultProxy(Number(new URL(db.url).port))
+      const lock = new pg.Client({ connectionString: db.url })
+      await lock.connect()
+      try {
+        await lock.query('begin; lock table books in access exclusive mode')
+        const url = Object.assign(new URL(db.url), { host: `127.0.0.1:${proxy.port}` }).href
+        const errors: unknown[] = []
+        const onError = (error: unknown) => errors.push(error)
+        const stop = ensureTextIndexes({ db: { ...db, url }, tables: [{ ...books, search: ['title'] }], onError })
+        await eventually('the creation waits for the lock', async () => {
+          const query = `select 1 from pg_locks where relation = 'books'::regclass and not granted`
+          return (await lock.query(query)).rows.length > 0
+        })
+        proxy.set({ kind: 'silent' })
+        await stop()
+        assert.deepEqual(errors, [])
+      } finally {
+        await lock.end()
+        await proxy.close()
         await db.close()
       }
     })

@@ -72,6 +72,12 @@ function ignoreRollbackWhenBroken(client: pg.PoolClient): void {
   })
 }
 
+/** Closes a connection at once. Its query fails with the error. */
+export function breakConnection(client: pg.PoolClient, error: Error): void {
+  const { connection } = client as unknown as { connection: { stream: { destroy: (error: Error) => void } } }
+  connection.stream.destroy(error)
+}
+
 const removesLimit = /^set (local )?statement_timeout = 0$/
 const restoresLimit = /^(commit|rollback|reset statement_timeout)$/
 
@@ -86,8 +92,7 @@ function watchResponses(client: pg.PoolClient, limitMs: number): void {
   let isLimited = true
   const giveUp = () => {
     const error = new Error(`PostgreSQL did not respond within ${limitMs} ms`)
-    const { connection } = client as unknown as { connection: { stream: { destroy: (error: Error) => void } } }
-    connection.stream.destroy(Object.assign(error, { code: 'ETIMEDOUT' }))
+    breakConnection(client, Object.assign(error, { code: 'ETIMEDOUT' }))
   }
   const watchedQuery = (text: unknown, ...rest: unknown[]) => {
     if (typeof text === 'string') {

@@ -1,9 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { CamelCasePlugin, Kysely, PostgresDialect, sql } from 'kysely'
-import pg from 'pg'
+import type pg from 'pg'
 import { type Database, maxConnections } from '../database.ts'
 import type { ResourceTable } from '../resource-tables/resource-columns.ts'
 import type { Tables } from '../tables/tables.ts'
+import { breakConnection, openPool, patientTimeouts } from './pool.ts'
 
 export interface TextIndexesOptions {
   db: Database
@@ -12,16 +13,23 @@ export interface TextIndexesOptions {
 }
 
 const cancelEveryMs = 100
+/** After this number of cancellations, the connection is closed instead: it does not respond. */
+const maxCancels = 20
 /** An arbitrary number, identical on every node. */
 const indexingLock = 5_470_113
 
 /** Opens a connection of its own to the server, because the lock and the settings belong to a session. */
-function openSession(connectionString: string): Kysely<Tables> {
-  const pool = new pg.Pool({ connectionString, max: maxConnections.textIndex, application_name: 'plinth-index' })
-  // The running statement reports a broken connection; without a listener the process would exit.
-  pool.on('error', () => {})
-  pool.on('connect', (client) => client.on('error', () => {}))
-  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
+function openSession(connectionString: string) {
+  const pool = openPool({ ...patientTimeouts, connectionString, max: maxConnections.textIndex }, new Map())
+  const clients = new Set<pg.PoolClient>()
+  pool.on('connect', (client) => clients.add(client))
+  pool.on('remove', (client) => clients.delete(client))
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
+  /** Ends the connection without waiting for a response. */
+  const destroy = () => {
+    for (const client of clients) breakConnection(client, new Error('The service stops'))
+  }
+  return { db, destroy }
 }
 
 /**
@@ -34,10 +42,10 @@ export function ensureTextIndexes({ db, tables, onError }: TextIndexesOptions): 
   if (db.engine.name !== 'postgres' || searched.length === 0) return async () => {}
   const work = { pid: 0, ended: false, stopped: false }
   const session = openSession(db.url)
-  const done = session
+  const done = session.db
     .connection()
     .execute((connection) => ensureAll(connection, searched, work))
-    .finally(() => session.destroy())
+    .finally(() => session.db.destroy())
     .catch((error) => {
       if (!work.stopped) onError(error)
     })
@@ -46,9 +54,16 @@ export function ensureTextIndexes({ db, tables, onError }: TextIndexesOptions): 
     })
   return async () => {
     work.stopped = true
-    // Repeated, because a cancellation that arrives between two statements has no effect.
-    for (; !work.ended; await wait(cancelEveryMs)) await sql`select pg_cancel_backend(${work.pid})`.execute(db.read)
-    await done
+    try {
+      // Repeated, because a cancellation that arrives between two statements has no effect.
+      for (let count = 0; !work.ended && count < maxCancels; count++) {
+        if (work.pid !== 0) await sql`select pg_cancel_backend(${work.pid})`.execute(db.read)
+        await wait(cancelEveryMs)
+      }
+    } finally {
+      session.destroy()
+      await done
+    }
   }
 }
 
