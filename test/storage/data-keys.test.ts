@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { openSealer } from '../../src/storage/data-keys/open.ts'
-import { storedKeys } from '../../src/storage/data-keys/stored.ts'
+import pg from 'pg'
+import { type LoadedKeys, openSealer } from '../../src/storage/data-keys/open.ts'
+import { storedKeys, unwrapped, wrapped } from '../../src/storage/data-keys/stored.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { derivedKeys, sealer } from '../../src/storage/encryption.ts'
 import { sealedColumns } from '../../src/stores.ts'
-import { forEachEngine } from '../support/engines.ts'
+import { forEachEngine, onPostgres } from '../support/engines.ts'
+import { eventually } from '../support/service.ts'
 
 const [key, otherKey] = [Buffer.alloc(32, 7), Buffer.alloc(32, 8)]
 const at = Date.parse('2026-03-01T12:00:00Z')
@@ -62,6 +64,31 @@ forEachEngine((engine) => {
       }
     })
 
+    it('loads changed keys at the next reload if the master key could not be read at the first', async () => {
+      let own: Buffer | undefined = key
+      const masterKey = () => {
+        if (own === undefined) throw new Error('master.key cannot be read')
+        return own
+      }
+      const changes: LoadedKeys[] = []
+      const random = (size: number) => randomBytes(size)
+      const options = { columns: sealedColumns, now: () => at, onChanged: (keys: LoadedKeys) => changes.push(keys) }
+      const opened = await openSealer(db, { ...options, masterKey, random })
+      const keys = unwrapped(await storedKeys(db.read), key)
+      await db.write(async (tx) => {
+        await tx.deleteFrom('dataKeys').execute()
+        await tx
+          .insertInto('dataKeys')
+          .values(wrapped(keys, otherKey, 2, random))
+          .execute()
+      })
+      own = undefined
+      await assert.rejects(opened.reload(), /cannot be read/)
+      own = otherKey
+      await opened.reload()
+      assert.deepEqual(changes, [{ ids: [1], sealId: 1 }])
+    })
+
     it('exit code 2 for another master key, and changes nothing', async () => {
       await open(db, key)
       const before = await storedKeys(db.read)
@@ -84,6 +111,45 @@ forEachEngine((engine) => {
       await assert.rejects(open(db, otherKey), refused)
       assert.deepEqual(await storedKeys(db.read), [])
       await open(db, key)
+    })
+  })
+})
+
+onPostgres((engine) => {
+  describe('openSealer in two processes that start at the same time', () => {
+    it('uses the keys of the other if that has stored them and secrets meanwhile', async () => {
+      const [db, model] = [await engine.database(), await engine.database()]
+      const other = new pg.Client({ connectionString: db.url })
+      await other.connect()
+      try {
+        const { sealer: first } = await open(model, key)
+        const value = first.seal('["cookie"]', 'settings:cookie_keys')
+        // The service has found no keys, and waits when it looks for secrets.
+        await other.query('begin; lock table signing_keys in access exclusive mode')
+        const opening = open(db, key)
+        await eventually('the service waits for the lock', async () => {
+          const query = `select 1 from pg_locks where relation = 'signing_keys'::regclass and not granted`
+          return (await other.query(query)).rows.length > 0
+        })
+        for (const row of await storedKeys(model.read)) {
+          const { id, generation, fingerprint, purpose, wrapped: text, createdAt, activatedAt } = row
+          await other.query(
+            `insert into data_keys (id, generation, fingerprint, purpose, wrapped, created_at, activated_at)
+             values ($1, $2, $3, $4, $5, $6, $7)`,
+            [id, generation, fingerprint, purpose, text, createdAt, activatedAt],
+          )
+        }
+        await other.query(`insert into settings (name, value) values ('cookie_keys', $1)`, [value])
+        await other.query(`insert into clients (id, name, scopes, grants, redirect_uris, created_at)
+          values ('c1', 'C', '', '', '', '')`)
+        await other.query('commit')
+        const { sealer: second } = await opening
+        assert.equal(second.open(value, 'settings:cookie_keys'), '["cookie"]')
+      } finally {
+        await other.end()
+        await db.close()
+        await model.close()
+      }
     })
   })
 })

@@ -60,10 +60,12 @@ export async function openSealer(db: Database, options: SealerOptions): Promise<
   const load = async () => {
     const found = await storedKeys(db.read)
     if (JSON.stringify(found) === JSON.stringify(rows)) return
-    rows = found
     if (!isAccepted(found, own)) own = masterKey()
-    if (!isAccepted(found, own)) return onReplaced()
-    keys = usable(unwrapped(found, own))
+    const isReplaced = !isAccepted(found, own)
+    if (!isReplaced) keys = usable(unwrapped(found, own))
+    // After the keys, so that the next reload tries again if they could not be loaded.
+    rows = found
+    if (isReplaced) return onReplaced()
     onChanged({ ids: [...keys.sealKeys.keys()], sealId: keys.sealId })
   }
   const reload = () => {
@@ -107,7 +109,12 @@ function usable(keys: readonly DataKey[]): DataKeys {
 async function ensureKeys(db: Database, masterKey: Uint8Array, options: SealerOptions): Promise<DataKeyRow[]> {
   const found = await storedKeys(db.read)
   if (found.length > 0) return found
-  const first = await firstKeys(db, masterKey, options)
+  const first = await firstKeys(db, masterKey, options).catch(async (error) => {
+    // Another process may have stored keys since the first look, and secrets that are encrypted with them.
+    if ((await storedKeys(db.read)).length === 0) throw error
+    return []
+  })
+  if (first.length === 0) return storedKeys(db.read)
   const rows = wrapped(first, masterKey, 1, options.random)
   await db.write((tx) =>
     tx
