@@ -139,13 +139,13 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
 /** Starts the sweeps; returns a function that stops them. */
 function startSweeps(options: WorkerOptions): () => void {
   const { results, taskSeconds, monotonic, onError, onSwept = () => {} } = options
-  const auditing = { store: results, sealer: options.sealer, months: options.auditMonths, clock: options.now }
   const stopping = new AbortController()
   const pause = (ms: number) => wait(ms, undefined, stopping)
-  const db = pacedWrites(options.db, { monotonic, pause })
+  const db = pacedWrites(options.db, { monotonic, pause, signal: stopping.signal })
   const onErrorOf = (what: string) => (error: unknown) => onError(error, what)
   const time = sweepClock(db, monotonic, onErrorOf('sweeps'))
-  const stop = sweepEvery(sweepMs, { onError, onSwept, monotonic, time }, (now) => ({
+  const sweeping = { onError, onSwept, monotonic, time }
+  const stop = sweepEvery(sweepMs, sweeping, (now) => ({
     'reports and their files': expireReports({ db, results, now, taskSeconds, onError: onErrorOf('sweep of reports') }),
     'webhook deliveries': () => expireDeliveries(db, now),
     'webhook statistics': () => expireStatistics(db, now),
@@ -166,8 +166,14 @@ function startSweeps(options: WorkerOptions): () => void {
     'request log': () => expireRequestLog(db, now),
     'archived audit entries': archiveAudit({ ...auditing, db, now }),
   }))
+  const archive = { db: options.db, paced: db, store: results, sealer: options.sealer, clock: options.now }
+  // Separately, because the archive of a month may take minutes.
+  const stopArchive = sweepEvery(sweepMs, sweeping, (now) => ({
+    'archived audit entries': archiveAudit({ ...archive, months: options.auditMonths, now }),
+  }))
   return () => {
     stop()
+    stopArchive()
     stopping.abort()
   }
 }

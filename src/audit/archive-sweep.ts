@@ -18,6 +18,8 @@ import { appendAudit, theService } from './chain.ts'
 
 export interface ArchiveOptions {
   db: Database
+  /** The same database with pauses between writes, for deletions; default: `db`. */
+  paced?: Database
   store: ArchiveStore
   sealer: Sealer
   /** How many whole months before the current one stay in the database; null to archive nothing. */
@@ -54,7 +56,7 @@ export function archiveAudit(options: ArchiveOptions): () => Promise<number> {
     try {
       const month = await nextMonth(options, lease, months)
       if (month !== null) await archiveMonth(options, lease, month)
-      const { deleted, isEnd } = await deleteArchived(options.db)
+      const { deleted, isEnd } = await deleteArchived(options.paced ?? options.db)
       if (month !== null || !isEnd) notBefore = Number.NEGATIVE_INFINITY
       return deleted
     } finally {

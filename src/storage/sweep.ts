@@ -6,18 +6,26 @@ export const maxSwept = 100
 
 const [minPauseMs, maxPauseMs] = [5, 200]
 
+interface Pacing {
+  /** Monotonic clock in ms. */
+  monotonic: () => number
+  pause: (ms: number) => Promise<unknown>
+  signal: AbortSignal
+}
+
 /**
  * Returns the same database, where each write is followed by a pause that is as long as the write took, between 5 and
- * 200 ms. A sweep then uses at most half of the time of the only writer of SQLite. `pause` waits for a time in ms.
+ * 200 ms. A sweep then uses at most half of the time of the only writer of SQLite. `pause` waits for a time in ms. After
+ * `signal` is aborted, a write in progress still returns its result, and later writes are rejected.
  */
-export function pacedWrites(
-  db: Database,
-  { monotonic, pause }: { monotonic: () => number; pause: (ms: number) => Promise<unknown> },
-): Database {
+export function pacedWrites(db: Database, { monotonic, pause, signal }: Pacing): Database {
   const write: Database['write'] = async (unit) => {
+    signal.throwIfAborted()
     const startedAt = monotonic()
     const result = await db.write(unit)
-    await pause(Math.min(Math.max(monotonic() - startedAt, minPauseMs), maxPauseMs))
+    await pause(Math.min(Math.max(monotonic() - startedAt, minPauseMs), maxPauseMs)).catch((error) => {
+      if (!signal.aborted) throw error
+    })
     return result
   }
   return { ...db, write }

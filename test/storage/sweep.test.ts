@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { setTimeout as wait } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { deleteExpiredResponses } from '../../src/idempotency/store.ts'
 import { expireSamples } from '../../src/metrics/history/sampler.ts'
@@ -153,6 +154,7 @@ forEachEngine((engine) => {
   })
 
   describe('the writes of sweeps', () => {
+    const { signal: never } = new AbortController()
     let db: Database
     before(async () => {
       db = await engine.database()
@@ -162,7 +164,7 @@ forEachEngine((engine) => {
     it('are each followed by a pause as long as the write, between 5 and 200 ms', async () => {
       const clock = { ms: 0 }
       const pauses: number[] = []
-      const paced = pacedWrites(db, { monotonic: () => clock.ms, pause: async (ms) => pauses.push(ms) })
+      const paced = pacedWrites(db, { monotonic: () => clock.ms, pause: async (ms) => pauses.push(ms), signal: never })
       const taking = (ms: number) =>
         paced.write(async () => {
           clock.ms += ms
@@ -172,8 +174,23 @@ forEachEngine((engine) => {
       assert.deepEqual(pauses, [5, 30, 200])
     })
 
+    it('return their result if the sweeps stop during the pause; later writes are rejected', async () => {
+      const stopping = new AbortController()
+      const pause = (ms: number) => wait(ms * 1_000, undefined, stopping)
+      const paced = pacedWrites(db, { monotonic: () => 0, pause, signal: stopping.signal })
+      const written = paced.write(async () => {
+        setImmediate(() => stopping.abort())
+        return 'committed'
+      })
+      assert.equal(await written, 'committed')
+      await assert.rejects(
+        paced.write(async () => assert.fail('written')),
+        { name: 'AbortError' },
+      )
+    })
+
     it('are not followed by a pause if they fail', async () => {
-      const paced = pacedWrites(db, { monotonic: () => 0, pause: () => assert.fail('paused') })
+      const paced = pacedWrites(db, { monotonic: () => 0, pause: () => assert.fail('paused'), signal: never })
       await assert.rejects(
         paced.write(async () => {
           throw new Error('full')
