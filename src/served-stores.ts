@@ -6,7 +6,7 @@ import { watchKeys } from './storage/data-keys/open.ts'
 import type { OnCommit } from './storage/database.ts'
 import { refuseDamage } from './storage/sqlite/damage.ts'
 import { lockSqlite } from './storage/sqlite/lock.ts'
-import { checkAddress, dataFolder, openStoresIn, type StoreNotices } from './stores.ts'
+import { dataFolder, openStoresIn, type StoreNotices } from './stores.ts'
 import { takeOver } from './worker.ts'
 
 /**
@@ -23,7 +23,6 @@ export async function openServedStores(
 ) {
   const dataDir = dataFolder(config)
   const url = databaseUrlOf(config.storage)
-  await checkAddress(config)
   const unlock = lockSqlite(url, now)
   const leave = unlock ?? (await (await import('./storage/postgres/nodes.ts')).joinNodes(url, notices.onError))
   try {

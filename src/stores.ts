@@ -55,13 +55,11 @@ export async function openStores(config: Config, tables: readonly ResourceTable[
   return openStoresIn(config, dataFolder(config), { tables })
 }
 
-/**
- * Throws `ConfigError` if only a connection pooler is configured, and not the server behind it. Call it before locks are
- * taken, because a lock would stay with the connection of the pooler.
- */
+/** Throws `ConfigError` if only a connection pooler is configured, and not the server behind it. */
 export async function checkAddress({ storage: { databaseUrl, directUrl } }: Config): Promise<void> {
   if (databaseUrl === null || directUrl !== null || sqlitePath(databaseUrl) !== null) return
-  await (await import('./storage/postgres/pooler.ts')).refusePooler(databaseUrl)
+  const { connectToServer } = await import('./storage/postgres/pooler.ts')
+  await (await connectToServer(databaseUrl, 'plinth')).end()
 }
 
 /**

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import pg from 'pg'
 import { excludeNodes, joinNodes } from '../../src/storage/postgres/nodes.ts'
 import { onPostgres } from '../support/engines.ts'
+import { pgbouncer, pgbouncerMissing } from '../support/pgbouncer.ts'
 import { eventually } from '../support/service.ts'
 
 onPostgres((engine) => {
@@ -31,6 +32,19 @@ onPostgres((engine) => {
       const third = await joinNodes(url, onError)
       await third()
       await remove()
+    })
+
+    it('exit code 2 through a pooler, which would keep their lock', { skip: pgbouncerMissing }, async (t) => {
+      const { url, remove } = await engine.place()
+      const pooler = await pgbouncer(url)
+      t.after(async () => {
+        await pooler.stop()
+        await remove()
+      })
+      const refused = { exitCode: 2, message: /^DATABASE_URL leads to a connection pooler/ }
+      await assert.rejects(excludeNodes(pooler.url), refused)
+      await assert.rejects(joinNodes(pooler.url, onError), refused)
+      await (await joinNodes(url, onError))()
     })
 
     it('join again after their connection has broken', async () => {

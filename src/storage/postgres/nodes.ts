@@ -1,22 +1,17 @@
 import { hostname } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
-import pg from 'pg'
+import type pg from 'pg'
 import { DatabaseInUse } from '../sqlite/lock.ts'
+import { connectToServer } from './pooler.ts'
 
 /** Arbitrary number, the same on every node; the second key tells services in different schemas apart. */
 const nodesLock = 5_470_114
 const keys = `${nodesLock}, hashtext(current_schema())`
 const retryMs = 1_000
 
-async function connect(url: string): Promise<pg.Client> {
-  const name = `plinth ${hostname().slice(0, 40)} ${process.pid}`
-  const options = { application_name: name, keepAlive: true, keepAliveInitialDelayMillis: 10_000 }
-  const client = new pg.Client({ connectionString: url, ...options })
-  // Without a listener, a broken connection would crash the process. The `end` event follows, which leads to a reconnect.
-  client.on('error', () => {})
-  await client.connect()
-  return client
-}
+/** Opens the connection that holds the lock. A pooler would keep the lock with one of its own connections. */
+const connect = (url: string): Promise<pg.Client> =>
+  connectToServer(url, `plinth ${hostname().slice(0, 40)} ${process.pid}`)
 
 async function locked(client: pg.Client, lock: string): Promise<boolean> {
   const { rows } = await client.query<{ locked: boolean }>(`select pg_${lock}(${keys}) as locked`)

@@ -2,19 +2,27 @@ import pg from 'pg'
 import { ConfigError } from '../../startup-errors.ts'
 
 /**
- * Throws `ConfigError` if the URL leads to a connection pooler instead of a PostgreSQL server: a pooler invents the
- * process id that it sends to its clients.
+ * Opens a connection to a PostgreSQL server. Throws `ConfigError` if the URL leads to a connection pooler instead: a pooler
+ * invents the process id that it sends to its clients. An error on the open connection is followed by its event `end`.
  */
-export async function refusePooler(url: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url, application_name: 'plinth', connectionTimeoutMillis: 10_000 })
+export async function connectToServer(url: string, name: string): Promise<pg.Client> {
+  const client = new pg.Client({
+    ...{ connectionString: url, application_name: name, connectionTimeoutMillis: 10_000 },
+    ...{ keepAlive: true, keepAliveInitialDelayMillis: 10_000 },
+  })
+  // Without a listener, a broken connection would crash the process.
   client.on('error', () => {})
   await client.connect()
-  try {
-    const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
-    if (rows[0]?.pid === (client as pg.Client & { processID?: number }).processID) return
-  } finally {
+  await refusePooler(client).catch(async (error) => {
     await client.end()
-  }
+    throw error
+  })
+  return client
+}
+
+async function refusePooler(client: pg.Client & { processID?: number }): Promise<void> {
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+  if (rows[0]?.pid === client.processID) return
   throw new ConfigError(
     'DATABASE_URL leads to a connection pooler, such as PgBouncer. Set PLINTH_DATABASE_DIRECT_URL to the URL of the ' +
       'PostgreSQL server itself, which is needed for locks, notifications, reports and searches',
