@@ -1,4 +1,5 @@
 import type { Config } from '../config/config.ts'
+import { openResults } from '../reports/files/open.ts'
 import type { ReadOnlyDatabase } from '../storage/database.ts'
 import type { DatabaseContext } from './check.ts'
 import { type CheckResult, databaseCheckList, defaultsOf, made } from './examine.ts'
@@ -22,7 +23,7 @@ export async function deepResults(options: DeepOptions): Promise<CheckResult[]> 
     // No deep check reads the definition.
     ...{ definition: { tables: [] }, runtime: process, now: Date.now, monotonic: () => performance.now() },
     isDeep: true,
-    openResults: () => Promise.reject(new Error('No deep check reads the result store')),
+    openResults,
   }
   const results: CheckResult[] = []
   for (const check of databaseCheckList.filter(({ deep }) => deep !== undefined)) {
