@@ -36,6 +36,8 @@ export const navigation: readonly Group[] = [
       { title: 'Reports', to: '/reports', scopes: ['reports:read'], words: 'jobs queues downloads exports' },
       { title: 'API explorer', to: '/explorer', scopes: [], words: 'openapi curl request try send' },
     ],
+    title: 'Data',
+    entries: [{ title: 'Records', to: '/records', scopes: [], words: 'rows tables resources data deleted restore' }],
   },
 ]
 

@@ -4,6 +4,7 @@ import { explorerRoute } from './pages/explorer/route.ts'
 import { overviewRoute } from './pages/overview/route.ts'
 import { reportRoutes } from './pages/reports/route.ts'
 import { webhookRoutes } from './pages/webhooks/route.ts'
+import { recordsRoutes } from './pages/records/route.ts'
 import { rootRoute } from './root.tsx'
 import { Failed, Loading } from './ui/states.tsx'
 
@@ -15,6 +16,7 @@ const routeTree = rootRoute.addChildren([
   ...reportRoutes,
   explorerRoute,
 ])
+const routeTree = rootRoute.addChildren([overviewRoute, ...recordsRoutes])
 
 export const router = createRouter({
   routeTree,

@@ -1,0 +1,53 @@
+import { type QueryClient, useQueryClient } from '@tanstack/react-query'
+import { useMemo } from 'react'
+import { deletedKey, type ListPage, type Loaded, listKey, rowKey } from './data.ts'
+import type { Row } from './model.ts'
+
+/** Changes what the pages show of a resource after its rows have changed. */
+export interface Cache {
+  /** Replaces a row where it is shown. */
+  replace: (changed: Loaded) => void
+  /** Removes a row from where it is shown. */
+  hide: (id: string | number) => void
+  /** Reads the lists again, from their beginning. */
+  reset: () => Promise<void>
+}
+
+export function useCache(name: string): Cache {
+  const queries = useQueryClient()
+  return useMemo(() => cacheOf(queries, name), [queries, name])
+}
+
+interface Pages {
+  pages: ListPage<Row>[]
+  pageParams: unknown[]
+}
+
+function cacheOf(queries: QueryClient, name: string): Cache {
+  const mapPages = (map: (items: Row[]) => Row[]) =>
+    queries.setQueriesData<Pages | number | null>({ queryKey: listKey(name) }, (data) =>
+      typeof data === 'object' && data !== null && 'pages' in data
+        ? { ...data, pages: data.pages.map((page) => ({ ...page, items: map(page.items) })) }
+        : data,
+    )
+  const changed = () => {
+    void queries.invalidateQueries({ queryKey: [...listKey(name), 'count'] })
+    void queries.invalidateQueries({ queryKey: deletedKey(name) })
+  }
+  return {
+    replace: ({ row, etag }) => {
+      queries.setQueryData(rowKey(name, row.id), { row, etag })
+      mapPages((items) => items.map((item) => (item.id === row.id ? { ...item, ...row } : item)))
+    },
+    hide: (id) => {
+      mapPages((items) => items.filter((item) => item.id !== id))
+      queries.removeQueries({ queryKey: rowKey(name, id) })
+      changed()
+    },
+    reset: async () => {
+      changed()
+      await queries.resetQueries({ queryKey: listKey(name) })
+      await queries.invalidateQueries({ queryKey: ['records', name, 'row'] })
+    },
+  }
+}

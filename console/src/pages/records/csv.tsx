@@ -1,0 +1,63 @@
+import { useRef, useState } from 'react'
+import { Button } from '../../ui/button.tsx'
+import { countText } from '../../ui/format.tsx'
+import { messageOf } from '../../ui/states.tsx'
+import { toast } from '../../ui/toast.tsx'
+import { readPage, useSend } from './data.ts'
+import type { Resource, Row } from './model.ts'
+import { textOf } from './value.tsx'
+
+/** A cell by RFC 4180. A text that a spreadsheet would run as a formula gets an apostrophe in front. */
+function cellOf(value: unknown): string {
+  const text = textOf(value)
+  const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}
+
+const lineOf = (cells: readonly unknown[]) => `${cells.map(cellOf).join(',')}\r\n`
+
+function save(parts: string[], name: string): void {
+  const url = URL.createObjectURL(new Blob(parts, { type: 'text/csv;charset=utf-8' }))
+  const link = Object.assign(document.createElement('a'), { href: url, download: name })
+  link.click()
+  URL.revokeObjectURL(url)
+}
+
+/** Downloads the rows that match the filters of a table as CSV, page by page; a second press cancels. */
+export function CsvButton({ resource, path, total }: { resource: Resource; path: string; total: number | null }) {
+  const send = useSend()
+  const [done, setDone] = useState<number | null>(null)
+  const running = useRef<AbortController | null>(null)
+  const download = async (signal: AbortSignal) => {
+    const columns = resource.fields.filter(({ isListed }) => isListed).map(({ name }) => name)
+    const parts = [lineOf(columns)]
+    let rows = 0
+    for (let next: string | null = path; next !== null; ) {
+      const page: { items: Row[]; next: string | null } = await readPage<Row>(send, next, signal)
+      parts.push(page.items.map((row) => lineOf(columns.map((name) => row[name]))).join(''))
+      rows += page.items.length
+      setDone(rows)
+      next = page.next
+    }
+    save(parts, `${resource.name}.csv`)
+    toast(`Saved ${countText(rows)} rows`)
+  }
+  const press = () => {
+    if (running.current) return running.current.abort()
+    const controller = new AbortController()
+    running.current = controller
+    setDone(0)
+    download(controller.signal)
+      .catch((error: unknown) => void toast(controller.signal.aborted ? 'Download cancelled' : messageOf(error)))
+      .finally(() => {
+        running.current = null
+        setDone(null)
+      })
+  }
+  const progress = total === null ? '' : ` of ${countText(total)}`
+  return (
+    <Button isCompact onPress={press}>
+      {done === null ? 'Download CSV' : `Cancel (${countText(done)}${progress})`}
+    </Button>
+  )
+}

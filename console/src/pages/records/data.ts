@@ -1,0 +1,135 @@
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
+import { ApiError, authorizedFetch, linkOf } from '../../api/client.ts'
+import { type Session, useSession } from '../../session/session.ts'
+import type { Access, Document } from './document.ts'
+import { type Resource, type Row, resourcesOf } from './model.ts'
+
+export interface Answer {
+  body: unknown
+  headers: Headers
+}
+
+interface Sending {
+  body?: unknown
+  headers?: Record<string, string>
+  signal?: AbortSignal
+}
+
+/** Sends a request to a path that the OpenAPI document describes. Rejects with an `ApiError`. */
+export type Send = (method: string, path: string, sending?: Sending) => Promise<Answer>
+
+export function useSend(): Send {
+  const session = useSession()
+  return useMemo(() => sender(session), [session])
+}
+
+function sender(session: Session): Send {
+  const request = authorizedFetch(session)
+  return async (method, path, { body, headers = {}, signal } = {}) => {
+    const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+    const response = await request(
+      new Request(location.origin + path, {
+        method,
+        headers: {
+          accept: 'application/json, application/problem+json',
+          ...(body !== undefined && { 'content-type': type }),
+          // A POST whose response was lost can be sent again.
+          ...(method === 'POST' && { 'idempotency-key': crypto.randomUUID() }),
+          ...headers,
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        ...(signal && { signal }),
+      }),
+    )
+    const text = await response.text()
+    const isJson = /json/.test(response.headers.get('content-type') ?? '')
+    const content: unknown = isJson && text !== '' ? JSON.parse(text) : undefined
+    if (!response.ok) throw new ApiError(response, (content ?? {}) as object)
+    return { body: content, headers: response.headers }
+  }
+}
+
+/** The resources of the service, from its OpenAPI document. */
+export function useResources() {
+  return useQuery({
+    queryKey: ['records', 'document'],
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: async () => {
+      const response = await fetch('/openapi.json')
+      if (!response.ok) throw new ApiError(response, {})
+      return resourcesOf((await response.json()) as Document)
+    },
+  })
+}
+
+/** Returns whether the person may call an operation with this access; false if it does not exist. */
+export const allows = ({ may }: Pick<Session, 'may'>, access: Access | undefined): boolean =>
+  access?.some((scopes) => may(...scopes)) ?? false
+
+/** Returns the items of a list, which is an array or an object with `items`. */
+export const itemsOf = <Item>(body: unknown): Item[] =>
+  (Array.isArray(body) ? body : ((body as { items?: Item[] } | undefined)?.items ?? [])) as Item[]
+
+export const pageSize = 100
+
+export interface ListPage<Item> {
+  items: Item[]
+  next: string | null
+}
+
+/** Reads one page of a list. */
+export async function readPage<Item>(send: Send, path: string, signal?: AbortSignal): Promise<ListPage<Item>> {
+  const { body, headers } = await send('GET', path, signal ? { signal } : {})
+  return { items: itemsOf<Item>(body), next: linkOf(headers, 'next') }
+}
+
+export const listKey = (name: string) => ['records', name, 'list'] as const
+export const deletedKey = (name: string) => ['records', name, 'deleted'] as const
+export const rowKey = (name: string, id: string | number) => ['records', name, 'row', String(id)] as const
+
+/** Reads a list page by page, as the person scrolls. `path` has the query, but no cursor. */
+export function usePages<Item>(key: readonly string[], path: string) {
+  const send = useSend()
+  return useInfiniteQuery({
+    queryKey: [...key, path],
+    initialPageParam: path,
+    placeholderData: keepPreviousData,
+    queryFn: ({ pageParam, signal }) => readPage<Item>(send, pageParam, signal),
+    getNextPageParam: ({ next }) => next,
+  })
+}
+
+/** The total number of rows of a list; null if the service does not count them in time. */
+export function useCount(name: string, path: string) {
+  const send = useSend()
+  return useQuery({
+    queryKey: [...listKey(name), 'count', path],
+    staleTime: 60_000,
+    retry: false,
+    queryFn: async ({ signal }) => {
+      const { headers } = await send('GET', path, { headers: { prefer: 'count=exact' }, signal })
+      const total = headers.get('x-total-count')
+      return total === null ? null : Number(total)
+    },
+  })
+}
+
+export interface Loaded {
+  row: Row
+  etag: string | null
+}
+
+/** Reads a row with its entity tag. */
+export async function readRow(send: Send, { path }: Resource, id: string | number): Promise<Loaded> {
+  const { body, headers } = await send('GET', `${path}/${encodeURIComponent(id)}`)
+  return { row: body as Row, etag: headers.get('etag') }
+}
+
+export function useRow(resource: Resource, id: string | number, enabled = true) {
+  const send = useSend()
+  return useQuery({ queryKey: rowKey(resource.name, id), queryFn: () => readRow(send, resource, id), enabled })
+}
+
+/** The header that makes a change fail with 412 if the row has changed since it was read. */
+export const ifMatch = (etag: string | null): Record<string, string> => (etag === null ? {} : { 'if-match': etag })

@@ -1,0 +1,165 @@
+import { useQuery } from '@tanstack/react-query'
+import { type FormEvent, type ReactNode, useId, useState } from 'react'
+import { useSession } from '../../session/session.ts'
+import { Button } from '../../ui/button.tsx'
+import { fieldError, SelectField, TextField } from '../../ui/fields.tsx'
+import { messageOf } from '../../ui/states.tsx'
+import { allows, readPage, readRow, useResources, useSend } from './data.ts'
+import { choicesOf, controlOf, type Draft } from './form-values.ts'
+import { type Field, type Row, titleOf } from './model.ts'
+
+export interface RecordFormProps {
+  fields: readonly Field[]
+  draft: Draft
+  onChange: (draft: Draft) => void
+  /** Texts that are no values, by field. */
+  errors: Readonly<Record<string, string>>
+  /** The error of the last request. */
+  error: unknown
+  isNew: boolean
+  isRunning: boolean
+  action: string
+  onSubmit: () => void
+  onCancel: () => void
+}
+
+/** A form with a control for each field of a resource, and the service's messages at the fields that they are about. */
+export function RecordForm({ fields, draft, onChange, errors, error, isNew, ...form }: RecordFormProps) {
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    form.onSubmit()
+  }
+  const errorOf = (name: string) => errors[name] ?? fieldError(error, name)
+  const isPlaced = fields.some(({ name }) => errorOf(name) !== undefined)
+  return (
+    <form className="stack" noValidate onSubmit={submit}>
+      {error !== null && (
+        <p className="notice wrong" role="alert">
+          {isPlaced ? 'Some fields need a change. ' : ''}
+          {messageOf(error)}
+        </p>
+      )}
+      <div className="record-form">
+        {fields.map((field) => (
+          <FieldControl
+            key={field.name}
+            field={field}
+            isRequired={isNew && field.isRequired}
+            isNew={isNew}
+            value={draft[field.name] ?? ''}
+            error={errorOf(field.name)}
+            onChange={(text) => onChange({ ...draft, [field.name]: text })}
+          />
+        ))}
+      </div>
+      <div className="row">
+        <Button type="submit" look="primary" isDisabled={form.isRunning}>
+          {form.action}
+        </Button>
+        <Button onPress={form.onCancel}>Cancel</Button>
+      </div>
+    </form>
+  )
+}
+
+interface FieldControlProps {
+  field: Field
+  isRequired: boolean
+  isNew: boolean
+  value: string
+  error: string | undefined
+  onChange: (text: string) => void
+}
+
+export function FieldControl({ field, isRequired, isNew, value, error, onChange }: FieldControlProps): ReactNode {
+  const { schema, label } = field
+  const secret = field.isWriteOnly && !isNew ? 'Never shown. Leave it empty to keep the value.' : undefined
+  const hint = secret ?? schema.description
+  const common = { label, value, error, isRequired, onChange, ...(hint !== undefined && { hint }) }
+  const control = controlOf(schema)
+  if (field.reference !== null) return <ReferenceField {...common} resource={field.reference} />
+  if (control === 'choice' || control === 'boolean') {
+    const choices = choicesOf(schema)?.map(String) ?? ['true', 'false']
+    const options = ['', ...choices].map((choice) => ({ value: choice, label: optionText(choice, control) }))
+    return <SelectField {...common} options={options} />
+  }
+  if (control === 'lines') return <TextField {...common} rows={4} />
+  if (control === 'json') return <TextField {...common} rows={5} hint={hint ?? 'JSON'} />
+  if (control === 'instant') return <TextField {...common} placeholder="2026-03-01T12:00:00Z" />
+  const { minimum, maximum } = schema
+  const bounds = { ...(minimum !== undefined && { min: minimum }), ...(maximum !== undefined && { max: maximum }) }
+  if (control === 'integer') return <TextField {...common} {...bounds} type="number" step={1} />
+  if (control === 'number') return <TextField {...common} {...bounds} type="number" step="any" />
+  return <TextField {...common} type={control === 'date' ? 'date' : 'text'} />
+}
+
+function optionText(choice: string, control: string): string {
+  if (choice === '') return '–'
+  if (control !== 'boolean') return choice
+  return choice === 'true' ? 'Yes' : 'No'
+}
+
+interface ReferenceFieldProps {
+  label: string
+  hint?: string
+  value: string
+  error: string | undefined
+  isRequired: boolean
+  resource: string
+  onChange: (text: string) => void
+}
+
+const minSearched = 2
+
+/** The id of a row of another resource: typed, or chosen among the rows that a text finds. */
+function ReferenceField({ resource: name, value, onChange, ...field }: ReferenceFieldProps) {
+  const session = useSession()
+  const send = useSend()
+  const list = useId()
+  const [text, setText] = useState('')
+  const target = useResources().data?.find((one) => one.name === name)
+  const mayRead = target !== undefined && allows(session, target.can.read)
+  const chosen = useQuery({
+    queryKey: ['records', name, 'title', value],
+    enabled: mayRead && value !== '',
+    retry: false,
+    queryFn: async () => (target ? titleOf((await readRow(send, target, value)).row, target) : null),
+  })
+  const isSearchable = target?.hasSearch === true && allows(session, target.can.list)
+  const found = useQuery({
+    queryKey: ['records', name, 'find', text],
+    enabled: isSearchable && text.length >= minSearched,
+    queryFn: ({ signal }) => readPage<Row>(send, `/${name}?limit=10&q=${encodeURIComponent(text)}`, signal),
+  })
+  const title = chosen.isError ? 'No such row' : chosen.data
+  return (
+    <div className="stack tight">
+      <TextField {...field} value={value} onChange={onChange} hint={title ?? field.hint ?? `Id in ${name}`} />
+      {isSearchable && (
+        <TextField
+          label={`Find ${field.label.toLowerCase()}`}
+          isLabelHidden
+          placeholder={`Find in ${name}`}
+          value={text}
+          onChange={setText}
+        />
+      )}
+      <ul className="record-found" id={list}>
+        {(text.length >= minSearched ? (found.data?.items ?? []) : []).map((row) => (
+          <li key={row.id}>
+            <Button
+              isCompact
+              look="plain"
+              onPress={() => {
+                onChange(String(row.id))
+                setText('')
+              }}
+            >
+              {target ? titleOf(row, target) : row.id} <span className="quiet">#{row.id}</span>
+            </Button>
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+}

@@ -1,0 +1,54 @@
+import { useQuery } from '@tanstack/react-query'
+import { useSession } from '../../session/session.ts'
+import { Time } from '../../ui/format.tsx'
+import { Facts, Section } from '../../ui/page.tsx'
+import { itemsOf, type Loaded, useSend } from './data.ts'
+import type { Resource } from './model.ts'
+
+interface Entry {
+  sequence: number
+  at: string
+  event: string
+  clientId?: string | null
+  subject?: string | null
+}
+
+/** What the service stores about the past of a row: its revision and times, and entries of the audit log about a user. */
+export function History({ resource, loaded: { row, etag } }: { resource: Resource; loaded: Loaded }) {
+  const { may } = useSession()
+  const send = useSend()
+  // Only changes of accounts are audited; the rows of other resources have no entries.
+  const isAudited = resource.name === 'users' && (may('audit:read') || may('admin'))
+  const audit = useQuery({
+    queryKey: ['records', 'audit', row.id],
+    enabled: isAudited,
+    queryFn: async () => itemsOf<Entry>((await send('GET', `/api/audit?limit=20&target=${row.id}`)).body),
+  })
+  const { createdAt, updatedAt, createdBy } = row
+  const revision = /^"(\d+)/.exec(etag ?? '')?.[1]
+  return (
+    <div className="card">
+      <Section title="History">
+        <Facts
+          of={[
+            ['Revision', revision ?? etag],
+            ['Created', timeOf(createdAt)],
+            ...(typeof createdBy === 'string' ? [['Created by', createdBy] as const] : []),
+            ['Last changed', timeOf(updatedAt)],
+          ]}
+        />
+        {audit.data && audit.data.length > 0 && (
+          <ol className="record-history">
+            {audit.data.map(({ sequence, at, event, clientId, subject }) => (
+              <li key={sequence}>
+                <Time at={at} /> {event} <span className="quiet">{subject ?? clientId ?? ''}</span>
+              </li>
+            ))}
+          </ol>
+        )}
+      </Section>
+    </div>
+  )
+}
+
+const timeOf = (at: unknown) => (typeof at === 'string' ? <Time at={at} /> : null)

@@ -1,0 +1,37 @@
+import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { Time } from '../../ui/format.tsx'
+import type { Field, Row } from './model.ts'
+
+/** Returns a value as one line of text; empty for an absent value. */
+export function textOf(value: unknown): string {
+  if (value === null || value === undefined) return ''
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+/** Shows the value of a field; a reference is a link to its row. */
+export function Value({ field, row, isLinked = true }: { field: Field; row: Row; isLinked?: boolean }): ReactNode {
+  const value = row[field.name]
+  if (value === null || value === undefined) return <span className="quiet">–</span>
+  if (field.reference !== null && isLinked)
+    return (
+      <Link
+        to="/records/$resource/row/$id"
+        params={{ resource: field.reference, id: String(value) }}
+        tabIndex={-1}
+      >{`#${value}`}</Link>
+    )
+  if (typeof value === 'boolean') return value ? 'Yes' : 'No'
+  if (field.schema.format === 'date-time' && typeof value === 'string') return <Time at={value} />
+  if (field.schema.format === 'uri' && typeof value === 'string' && /^https?:/.test(value))
+    return (
+      <a href={value} target="_blank" rel="noreferrer" tabIndex={-1}>
+        {value}
+      </a>
+    )
+  return textOf(value)
+}
+
+/** Returns true for fields whose values are aligned on the right. */
+export const isNumber = ({ schema, reference }: Field): boolean =>
+  reference === null && (schema.type === 'integer' || schema.type === 'number')

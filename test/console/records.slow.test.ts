@@ -1,0 +1,364 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { Page } from 'playwright-core'
+import { collection, Decimal, Line, Ref, service, Title, Type } from '../../src/plinth.ts'
+import { type Person, person, type Real, realServer } from '../oauth/real.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { accessibilityFaults, chromiumBrowser, logIn, settled, skip } from './browser.ts'
+
+const customers = collection({
+  path: '/customers',
+  noun: 'customer',
+  keepDeleted: '30 days',
+  body: Type.Object({ name: Title, email: Type.Optional(Line(1, 80)), pin: Type.Optional(Line(4, 4)) }),
+  writeOnly: ['pin'],
+  filters: ['name'],
+  search: ['name'],
+  sorts: ['name'],
+  unique: ['email'],
+})
+/** A collection whose deletions are final. */
+const orders = collection({
+  path: '/orders',
+  noun: 'order',
+  body: Type.Object({
+    customerId: Ref(customers, { onDelete: 'cascade' }),
+    status: Type.Enum(['open', 'sent', 'paid']),
+    total: Decimal(9, 2),
+    isGift: Type.Optional(Type.Boolean()),
+    tags: Type.Optional(Type.Array(Type.String())),
+  }),
+  filters: ['customerId', 'status', 'total'],
+  ranges: ['total'],
+  sorts: ['total'],
+})
+const definition = service({ resources: [customers, orders] })
+
+forEachEngine((engine) => {
+  describe('the records pages of the console', { skip }, () => {
+    const real = {} as Real
+    let admin: Person
+    before(async () => {
+      Object.assign(real, await realServer(engine, {}, definition))
+      admin = await person(real, { role: 'admin', name: 'Grace Hopper' })
+    })
+    after(() => real.close())
+    const using = chromiumBrowser(() => real.baseUrl)
+
+    interface Shown {
+      page: Page
+      /** Sends a request with the token of the page. */
+      call: (method: string, path: string, body?: object) => Promise<{ status: number; body: Record<string, unknown> }>
+      open: (path: string) => Promise<void>
+      requests: () => { method: string; path: string; status: number }[]
+    }
+    /** Opens a page as an administrator. */
+    const shown = (path: string, work: (shown: Shown) => Promise<void>, options: { expected?: RegExp } = {}) =>
+      using(options, async ({ page, open, requests }) => {
+        let token = ''
+        page.on('request', (request) => {
+          token = request.headers().authorization ?? token
+        })
+        await page.goto(`${real.baseUrl}/console/records/customers`)
+        await logIn(page, admin)
+        await page
+          .getByText(/rows?$/)
+          .first()
+          .waitFor()
+        await open(path)
+        const call: Shown['call'] = async (method, at, body) => {
+          const answer = await page.request.fetch(real.baseUrl + at, {
+            method,
+            headers: {
+              authorization: token,
+              'content-type': method === 'PATCH' ? 'application/merge-patch+json' : 'application/json',
+            },
+            ...(body && { data: JSON.stringify(body) }),
+          })
+          const text = await answer.text()
+          return { status: answer.status(), body: text === '' ? {} : JSON.parse(text) }
+        }
+        requests()
+        await work({ page, call, open, requests })
+      })
+
+    let made = 0
+    const customer = async ({ call }: Pick<Shown, 'call'>, more: object = {}) => {
+      const { status, body } = await call('POST', '/customers', { name: `Customer ${++made}`, ...more })
+      assert.equal(status, 201)
+      return body.id as number
+    }
+    const refusals = /status of (400|404|409|412|422)/
+
+    it('creates a row by a form, with the messages of the service at the fields, and edits it', async () => {
+      await shown(
+        '/records/customers',
+        async ({ page, call }) => {
+          await customer({ call }, { email: 'taken@example.com' })
+          await page.getByRole('link', { name: 'New customer' }).click()
+          await page.getByRole('button', { name: 'Create customer' }).click()
+          await page.getByText('is required').waitFor()
+          await page.getByLabel('Name').fill('Ada')
+          await page.getByLabel('Email').fill('taken@example.com')
+          await page.getByLabel('Pin').fill('1234')
+          await page.getByRole('button', { name: 'Create customer' }).click()
+          await page.getByText('is in use already').waitFor()
+          assert.equal(await page.getByLabel('Email').getAttribute('aria-invalid'), 'true')
+          await page.getByLabel('Email').fill('ada@example.com')
+          await page.getByRole('button', { name: 'Create customer' }).click()
+          await page.getByRole('heading', { level: 1, name: 'Ada' }).waitFor()
+          assert.equal(await page.getByText('1234').count(), 0)
+          await page.getByRole('button', { name: 'Edit' }).click()
+          await page.getByLabel('Name').fill('Ada Lovelace')
+          const sent = page.waitForRequest((request) => request.method() === 'PATCH')
+          await page.getByRole('button', { name: 'Save' }).click()
+          const patch = await sent
+          assert.equal(patch.headers()['if-match'], '"1"')
+          await page.getByRole('heading', { level: 1, name: 'Ada Lovelace' }).waitFor()
+        },
+        { expected: refusals },
+      )
+    })
+
+    for (const choice of ['Take theirs', 'Overwrite with yours', 'Edit again'] as const) {
+      it(`shows both versions of a row that someone else has changed: ${choice}`, async () => {
+        await shown(
+          '/records/customers',
+          async ({ page, call, open }) => {
+            const id = await customer({ call }, { email: `old${made}@example.com` })
+            await open(`/records/customers/row/${id}`)
+            await page.getByRole('button', { name: 'Edit' }).click()
+            await page.getByLabel('Name').fill('Mine')
+            await call('PATCH', `/customers/${id}`, { email: `new${id}@example.com` })
+            await page.getByRole('button', { name: 'Save' }).click()
+            const dialog = page.getByRole('dialog', { name: 'Someone else has changed this' })
+            await dialog.waitFor()
+            assert.deepEqual(
+              await dialog
+                .getByRole('row')
+                .allInnerTexts()
+                .then((rows) => rows.map((row) => row.split(/\s+/)[0])),
+              ['Field', 'Name', 'Email'],
+            )
+            await dialog.getByRole('button', { name: choice }).click()
+            if (choice === 'Edit again') await page.getByRole('button', { name: 'Save' }).click()
+            await page.getByRole('button', { name: 'Edit' }).waitFor()
+            const { body } = await call('GET', `/customers/${id}`)
+            assert.equal(body.email, `new${id}@example.com`)
+            assert.equal(body.name === 'Mine', choice !== 'Take theirs')
+          },
+          { expected: refusals },
+        )
+      })
+    }
+
+    it('deletes a row and undoes that; the row has its id again', async () => {
+      await shown('/records/customers', async ({ page, call, open }) => {
+        const id = await customer({ call })
+        await open(`/records/customers/row/${id}`)
+        await page.getByRole('button', { name: 'Delete' }).click()
+        await page.getByText(`Deleted customer #${id}`).waitFor()
+        assert.equal((await call('GET', `/customers/${id}`)).status, 404)
+        const restored = page.waitForResponse((response) => /restore$/.test(response.url()))
+        await page.getByRole('button', { name: 'Undo' }).click()
+        assert.equal((await restored).status(), 201)
+        assert.equal((await call('GET', `/customers/${id}`)).status, 200)
+      })
+    })
+
+    it('sends the deletion of a row that cannot be restored only after the time to undo it', async () => {
+      await shown('/records/orders', async ({ page, call, open, requests }) => {
+        const customerId = await customer({ call })
+        const { body } = await call('POST', '/orders', { customerId, status: 'open', total: '9.50' })
+        await page.clock.install()
+        await open(`/records/orders/row/${body.id}`)
+        requests()
+        const press = () => page.getByRole('button', { name: 'Delete' }).click()
+        await press()
+        await page.getByText(`Deleting order #${body.id}`).waitFor()
+        await page.getByRole('button', { name: 'Undo' }).click()
+        await page.clock.runFor(20_000)
+        assert.equal((await call('GET', `/orders/${body.id}`)).status, 200)
+        await open(`/records/orders/row/${body.id}`)
+        await press()
+        await page.getByText(`Deleting order #${body.id}`).waitFor()
+        const removal = page.waitForResponse((response) => response.request().method() === 'DELETE')
+        await page.clock.runFor(20_000)
+        assert.equal((await removal).status(), 204)
+        assert.equal((await removal).request().headers()['if-match'], '"1"')
+      })
+    })
+
+    it('lists deleted rows, restores some at once and erases one', async () => {
+      await shown('/records/customers', async ({ page, call, open }) => {
+        const ids = [await customer({ call }), await customer({ call }), await customer({ call })]
+        for (const id of ids) await call('DELETE', `/customers/${id}`)
+        await open('/records/customers/deleted')
+        assert.deepEqual(await accessibilityFaults(page), [])
+        const item = (id: number | undefined) =>
+          page
+            .getByRole('listitem')
+            .filter({ hasText: `#${id}` })
+            .first()
+        for (const id of ids.slice(0, 2)) await item(id).getByRole('checkbox').check()
+        await page.getByRole('region', { name: 'Selected rows' }).getByRole('button', { name: 'Restore' }).click()
+        await page.getByRole('dialog').getByRole('button', { name: 'Restore' }).click()
+        await page.getByText('2 of 2 done').waitFor()
+        await page.getByRole('button', { name: 'Close' }).first().click()
+        await item(ids[2]).getByRole('button', { name: 'Delete for good' }).click()
+        await page.getByRole('dialog').getByRole('button', { name: 'Delete for good' }).click()
+        await item(ids[2]).waitFor({ state: 'detached' })
+        assert.equal((await call('POST', `/api/deleted/customers/${ids[2]}/restore`)).status, 404)
+        for (const id of ids.slice(0, 2)) assert.equal((await call('GET', `/customers/${id}`)).status, 200)
+      })
+    })
+
+    it('filters, sorts and searches; the address has the state of the table', async () => {
+      await shown('/records/orders', async ({ page, call, open, requests }) => {
+        const customerId = await customer({ call })
+        for (const [status, total] of [
+          ['open', '5.00'],
+          ['paid', '15.00'],
+          ['paid', '25.00'],
+        ] as const)
+          await call('POST', '/orders', { customerId, status, total })
+        await open('/records/orders')
+        await page.getByRole('button', { name: 'Add filter' }).click()
+        await page.getByLabel('Field', { exact: true }).selectOption('status')
+        await page.getByLabel('Operator', { exact: true }).selectOption('status[not]')
+        await page.getByLabel('Value', { exact: true }).selectOption('open')
+        await page.getByRole('button', { name: 'Apply' }).click()
+        await page.getByRole('columnheader', { name: 'Total' }).getByRole('button').click()
+        await page.waitForURL(/sort=total/)
+        await page.getByRole('button', { name: 'Add filter' }).click()
+        await page.getByLabel('Field', { exact: true }).selectOption('total')
+        await page.getByLabel('Operator', { exact: true }).selectOption('total[from]')
+        await page.getByLabel('Value', { exact: true }).fill('20')
+        await page.getByRole('button', { name: 'Apply' }).click()
+        await page.getByText('1 row', { exact: true }).waitFor()
+        assert.ok(page.url().includes('status'), page.url())
+        requests()
+        await page.reload()
+        await settled(page)
+        await page.getByText('1 row', { exact: true }).waitFor()
+        const [list] = requests().filter(({ path }) => path.startsWith('/orders?') && path.includes('limit=100'))
+        const query = new URL(list?.path ?? '', real.baseUrl).searchParams
+        assert.deepEqual(
+          [query.get('status[not]'), query.get('total[from]'), query.get('sort')],
+          ['open', '20', 'total'],
+        )
+        await page
+          .getByRole('gridcell', { name: `#${customerId}` })
+          .getByRole('link')
+          .click()
+        await page.getByRole('heading', { level: 1, name: `Customer ${made}` }).waitFor()
+        await page.getByRole('link', { name: 'Show all' }).click()
+        await page.getByText('3 rows').waitFor()
+      })
+    })
+
+    it('works by keyboard: / searches, arrows move, Space selects, Enter opens', async () => {
+      await shown('/records/customers', async ({ page, call, open }) => {
+        for (const name of ['Zebra one', 'Zebra two', 'Zebra three']) await customer({ call }, { name })
+        await open('/records/customers?sort=name')
+        await page.keyboard.press('/')
+        await page.keyboard.type('zebra')
+        await page.getByText('3 rows').waitFor()
+        const cell = (text: string) => page.getByRole('gridcell', { name: text, exact: true })
+        await cell('Zebra one').focus()
+        await page.keyboard.press('ArrowDown')
+        await page.keyboard.press('ArrowDown')
+        const focused = () =>
+          page.evaluate(
+            () =>
+              (globalThis as unknown as { document: { activeElement: { textContent: string } } }).document.activeElement
+                .textContent,
+          )
+        await page.waitForFunction('document.activeElement.textContent === "Zebra two"')
+        assert.equal(await focused(), 'Zebra two')
+        await page.keyboard.press(' ')
+        await page.getByText('1 selected').waitFor()
+        await page.keyboard.press('Enter')
+        await page.getByRole('heading', { level: 1, name: 'Zebra two' }).waitFor()
+      })
+    })
+
+    it('sets a field of the selected rows with If-Match, and shows the errors by row', async () => {
+      await shown(
+        '/records/customers',
+        async ({ page, call, open }) => {
+          for (const name of ['Bulk one', 'Bulk two', 'Bulk three']) await customer({ call }, { name })
+          await open('/records/customers?q=bulk')
+          await page.getByRole('checkbox', { name: 'Select all loaded rows' }).check()
+          await page.getByRole('button', { name: 'Set a field' }).click()
+          await page.getByLabel('Field', { exact: true }).selectOption('email')
+          await page.getByLabel('Value', { exact: true }).fill('bulk@example.com')
+          const patches: (string | undefined)[] = []
+          page.on('request', (request) => request.method() === 'PATCH' && patches.push(request.headers()['if-match']))
+          await page.getByRole('button', { name: 'Set', exact: true }).click()
+          await page.getByText('3 of 3 done, 2 failed').waitFor()
+          assert.deepEqual(patches, ['"1"', '"1"', '"1"'])
+          assert.equal(await page.getByRole('dialog').getByRole('listitem').count(), 2)
+        },
+        { expected: refusals },
+      )
+    })
+
+    it('reads only pages of a large table as the person scrolls, and downloads all rows as CSV', async () => {
+      await real.db.write(async (tx) => {
+        const rows = Array.from({ length: 1_000 }, (_, at) => ({
+          ...{ name: `Many ${at}`, nameKey: `many ${at}`, price: 0 },
+          ...{ revision: 1, createdAt: '2026-03-01T12:00:00.000Z', updatedAt: '2026-03-01T12:00:00.000Z' },
+        }))
+        await tx
+          .insertInto('resourceCustomers' as 'products')
+          .values(rows.map(({ price: _, ...row }) => row) as never)
+          .execute()
+      })
+      await shown('/records/customers?q=many', async ({ page, requests }) => {
+        const rows = page.locator('tbody tr')
+        await rows.first().waitFor()
+        const pages = () =>
+          requests().filter(({ path }) => path.startsWith('/customers?') && path.includes('limit=100'))
+        const first = pages().length
+        assert.ok((await rows.count()) < 60, String(await rows.count()))
+        assert.ok(first <= 1, String(first))
+        await page.locator('.record-grid').evaluate((box) => box.scrollTo(0, 3_000))
+        await page.getByRole('gridcell', { name: 'Many 80' }).waitFor()
+        assert.ok((await rows.count()) < 60)
+        const download = page.waitForEvent('download')
+        await page.getByRole('button', { name: 'Download CSV' }).click()
+        const stream = await (await download).createReadStream()
+        let text = ''
+        for await (const part of stream) text += part
+        const lines = text.trimEnd().split('\r\n')
+        assert.equal(lines.length, 1_001)
+        assert.match(lines[0] ?? '', /^id,name/)
+      })
+    })
+
+    for (const width of [360, 768, 1440]) {
+      it(`has no overflow and no serious accessibility fault at ${width} px`, async () => {
+        await shown('/records', async ({ page, call, open }) => {
+          const customerId = await customer({ call })
+          const { body } = await call('POST', '/orders', { customerId, status: 'open', total: '1.00', tags: ['a'] })
+          const paths = [
+            '',
+            '/customers',
+            '/customers/new',
+            `/customers/row/${customerId}`,
+            '/customers/deleted',
+            '/orders',
+          ]
+          await page.setViewportSize({ width, height: 800 })
+          for (const path of [...paths, `/orders/row/${body.id}`]) {
+            await open(`/records${path}`)
+            assert.deepEqual(await accessibilityFaults(page), [], path)
+            const widths = await page.evaluate('[document.documentElement.scrollWidth, innerWidth]')
+            assert.deepEqual(widths, [width, width], path)
+          }
+        })
+      })
+    }
+  })
+})
