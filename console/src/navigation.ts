@@ -16,6 +16,18 @@ export interface Group {
 export const navigation: readonly Group[] = [
   { title: null, entries: [{ title: 'Overview', to: '/', scopes: [], words: 'home start' }] },
   {
+    title: 'Data',
+    entries: [{ title: 'Records', to: '/records', scopes: [], words: 'rows tables resources data deleted restore' }],
+  },
+  {
+    title: 'Work',
+    entries: [
+      { title: 'Webhooks', to: '/webhooks', scopes: ['webhooks:read'], words: 'events deliveries endpoints' },
+      { title: 'Reports', to: '/reports', scopes: ['reports:read'], words: 'jobs queues downloads exports' },
+      { title: 'API explorer', to: '/explorer', scopes: [], words: 'openapi curl request try send' },
+    ],
+  },
+  {
     title: 'Access',
     entries: [
       { title: 'Clients', to: '/access/clients', scopes: ['admin'], words: 'oauth secret partner' },
@@ -28,16 +40,6 @@ export const navigation: readonly Group[] = [
       },
       { title: 'Signing keys', to: '/access/signing-keys', scopes: ['admin'], words: 'jwks rotate' },
     ],
-  },
-  {
-    title: 'Work',
-    entries: [
-      { title: 'Webhooks', to: '/webhooks', scopes: ['webhooks:read'], words: 'events deliveries endpoints' },
-      { title: 'Reports', to: '/reports', scopes: ['reports:read'], words: 'jobs queues downloads exports' },
-      { title: 'API explorer', to: '/explorer', scopes: [], words: 'openapi curl request try send' },
-    ],
-    title: 'Data',
-    entries: [{ title: 'Records', to: '/records', scopes: [], words: 'rows tables resources data deleted restore' }],
   },
 ]
 

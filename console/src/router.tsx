@@ -2,21 +2,21 @@ import { createRouter } from '@tanstack/react-router'
 import { accessRoutes } from './pages/access/route.ts'
 import { explorerRoute } from './pages/explorer/route.ts'
 import { overviewRoute } from './pages/overview/route.ts'
+import { recordsRoutes } from './pages/records/route.ts'
 import { reportRoutes } from './pages/reports/route.ts'
 import { webhookRoutes } from './pages/webhooks/route.ts'
-import { recordsRoutes } from './pages/records/route.ts'
 import { rootRoute } from './root.tsx'
 import { Failed, Loading } from './ui/states.tsx'
 
 /** Every page; each area declares its routes in `pages/<area>/route.ts`. */
 const routeTree = rootRoute.addChildren([
   overviewRoute,
+  ...recordsRoutes,
   ...accessRoutes,
   ...webhookRoutes,
   ...reportRoutes,
   explorerRoute,
 ])
-const routeTree = rootRoute.addChildren([overviewRoute, ...recordsRoutes])
 
 export const router = createRouter({
   routeTree,
