@@ -164,7 +164,6 @@ function startSweeps(options: WorkerOptions): () => void {
     'metrics history': () => expireSamples(db, now),
     traffic: () => expireTraffic(db, now),
     'request log': () => expireRequestLog(db, now),
-    'archived audit entries': archiveAudit({ ...auditing, db, now }),
   }))
   const archive = { db: options.db, paced: db, store: results, sealer: options.sealer, clock: options.now }
   // Separately, because the archive of a month may take minutes.

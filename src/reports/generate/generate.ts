@@ -1,22 +1,8 @@
-import { lacksScope } from '../../http/policies/authorize.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import { type Job, LeaseLost, Stopping, type Work } from '../../queue/queue.ts'
 import { iso } from '../../storage/ids.ts'
-import type { RowTest } from '../../storage/rows/row-test.ts'
 import type { Task } from '../../storage/tables/tables.ts'
-import { matchingRows } from '../declared-report.ts'
 import { type ResultStore, ResultsUnavailable } from '../files/store.ts'
-import { formats } from '../formats/formats.ts'
-import { checkParameters } from '../parameters.ts'
-import {
-  columnsOf,
-  type ReportAccess,
-  type ReportQuery,
-  type ReportRequester,
-  readOf,
-  requesterFor,
-  type ServedReport,
-} from '../report-types.ts'
 import {
   begin,
   finish,
@@ -27,20 +13,15 @@ import {
   requeue,
   type Transitions,
 } from '../task-states.ts'
-import { queryOf } from '../tasks.ts'
+import { type OrderOptions, orderOf } from './order.ts'
 import type { RenderJob } from './render.ts'
 import type { Produce } from './worker-thread.ts'
 
-export interface GenerateOptions extends Transitions {
+export interface GenerateOptions extends Transitions, OrderOptions {
   results: ResultStore
-  kinds: readonly ServedReport[]
-  /** The access rules of resources; without them, restricted reports contain no rows. */
-  access?: ReportAccess
   produce: Produce
   /** How long a result is retained after it is generated, in seconds. */
   resultSeconds: number
-  /** Path to a font file for PDFs. */
-  pdfFont?: string | null
   /** Maximum duration of an attempt, in ms. */
   limitMs?: number
   /** Called with each error that makes a task fail permanently, and with cleanup errors; other errors go to the queue. */
@@ -110,51 +91,6 @@ async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<
 
 /** Returns the result's key. A job's claims are numbered, so two workers never write the same result. */
 const keyOf = (taskId: string, claim: number) => `${taskId}-${claim}`
-
-async function orderOf(options: GenerateOptions, task: Task, resultKey: string): Promise<RenderJob> {
-  const { db, kinds, now, pdfFont = null } = options
-  const { reportType, format } = task
-  const kind = kinds.find(({ name }) => name === reportType)
-  if (!kind || !formats.has(format)) {
-    throw new Problem('INTERNAL_ERROR', 'The report type or format is no longer offered')
-  }
-  const query = queryOf(task)
-  const matching = matchingNow(kind, query, now)
-  return {
-    ...{ resultKey, format, title: kind.title ?? kind.name, pdfFont, madeAt: iso(now()) },
-    columns: columnsOf(kind, query).map(({ name, type }) => ({ name, type })),
-    read: readOf(db, kind, query, { ...(await requesterOf(options, kind, task)), matching }),
-  }
-}
-
-/**
- * Selects the rows of a typed report by its current declaration. Throws a Problem if this fails, because a retry would
- * fail again.
- */
-function matchingNow(kind: ServedReport, requested: ReportQuery, now: () => number): RowTest | undefined {
-  if (kind.typed === undefined) return undefined
-  const { query, errors } = checkParameters(kind, requested)
-  if (errors.length > 0) {
-    throw new Problem('VALIDATION_ERROR', `The report ${kind.name} now has other parameters: request it again`)
-  }
-  try {
-    return matchingRows(kind.typed, query, now)
-  } catch (error) {
-    throw new Problem('INTERNAL_ERROR', `The condition of the report ${kind.name} failed`, { cause: error })
-  }
-}
-
-/**
- * Returns the requester of a task. For a restricted report, the requester has its current claims and scopes, not those
- * at the time of the request.
- */
-async function requesterOf({ access }: GenerateOptions, kind: ServedReport, task: Task): Promise<ReportRequester> {
-  const { ownerClient: clientId, ownerSubject: subject, asAdmin } = task
-  if (!kind.restricted || !access) return { clientId, subject, isAdmin: asAdmin === 1 }
-  const caller = await access.callerNow(task)
-  if (kind.scope !== null && !caller.scopes.has(kind.scope)) throw lacksScope(kind.scope)
-  return requesterFor(kind, access, caller)
-}
 
 /** Generates the report within the time limit; aborts if the task is cancelled, deleted or taken over. */
 async function supervised(options: GenerateOptions, job: Job, task: Task, order: RenderJob) {

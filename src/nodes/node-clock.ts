@@ -1,6 +1,6 @@
-import type { Log } from './logging/entries.ts'
-import { type DriftNotice, type SharedClock, sharedClock } from './storage/clock.ts'
-import type { Database } from './storage/database.ts'
+import type { Log } from '../logging/entries.ts'
+import { type DriftNotice, type SharedClock, sharedClock } from '../storage/clock.ts'
+import type { Database } from '../storage/database.ts'
 
 export interface NodeClockOptions {
   db: Database
