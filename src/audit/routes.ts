@@ -64,7 +64,8 @@ function exportRoute(app: App, db: Database): void {
   const content = { [ndjson]: { schema: lines } }
   const schema = { ...ofExport, querystring: AuditFilters, response: { 200: { description: 'The entries', content } } }
   const { fields: _, ...reads } = config
-  app.get(exportPath, { config: { ...reads, cache: 'none', produces: [ndjson] }, schema }, async (request, reply) => {
+  const ofFile = { cache: 'none', produces: [ndjson], headers: ['Content-Disposition'] } as const
+  app.get(exportPath, { config: { ...reads, ...ofFile }, schema }, async (request, reply) => {
     const pages = auditPages(db, request.query, requesterOf(request, reply))
     reply.header('content-disposition', 'attachment; filename="audit.ndjson"').type(ndjson)
     return reply.send(

@@ -22,7 +22,7 @@ const LoggedRequest = partialSchema(
       examples: ['nod_3q2-7wAAAAAAAAAAAAAAAA'],
     }),
     method: Type.String({ examples: ['GET'] }),
-    path: Type.String({ description: 'The path without its query, at most 500 characters', examples: ['/products/7'] }),
+    path: Type.String({ description: 'The path without its query, at most 500 characters', examples: ['/users/7'] }),
     status: Type.Integer({ examples: [404] }),
     durationMs: Type.Number({ description: 'From the header of the request to the response', examples: [1.8] }),
     clientId: Type.Optional(Type.String({ description: 'The client of the access token', examples: ['partner'] })),

@@ -301,6 +301,22 @@ onSqlite((engine) => {
       [200, '/api/signing-keys', () => admin],
       [200, '/api/signing-keys/rotate', () => post('/api/signing-keys/rotate', {}, admin)],
       [403, '/api/signing-keys/rotate', () => post('/api/signing-keys/rotate', {})],
+      [200, '/api/settings', () => admin],
+      [403, '/api/settings', () => ({})],
+      [200, '/api/storage', () => admin],
+      [403, '/api/storage', () => ({})],
+      [200, '/api/backups', () => admin],
+      [409, '/api/backups', () => post('/api/backups', {}, admin)],
+      [404, '/api/backups/{id}', () => ({ url: '/api/backups/bak_0', ...admin })],
+      [404, '/api/backups/{id}/download', () => ({ url: '/api/backups/bak_0/download', ...admin })],
+      [404, '/api/backups/{id}/verify', () => post('/api/backups/bak_0/verify', {}, admin)],
+      [202, '/api/health/examination', () => post('/api/health/examination', {}, admin)],
+      [200, '/api/health/examination', () => admin],
+      [202, '/api/audit/verification', () => post('/api/audit/verification', {}, { scopes: 'audit:read' })],
+      [200, '/api/audit/verification', () => ({ scopes: 'audit:read' })],
+      [200, '/api/audit/export', () => ({ scopes: 'audit:read' })],
+      [400, '/api/audit/export', () => ({ url: '/api/audit/export?from=x', scopes: 'audit:read' })],
+      [404, '/api/versions/{version}/retirement', () => ({ url: '/api/versions/9/retirement', ...admin })],
       [200, '/oauth/jwks', () => ({})],
       [200, '/.well-known/openid-configuration', () => ({})],
       [200, '/.well-known/oauth-authorization-server', () => ({})],
@@ -319,8 +335,11 @@ onSqlite((engine) => {
       })
     }
 
-    /** Operations that require a worker or a user with a browser; other tests cover them. */
-    const elsewhere = ['readUserInfo', 'postUserInfo', 'downloadReport', 'deleteSession', 'deleteGrant']
+    /** Operations that require a worker, a user with a browser, a folder for backups or a deprecated version; other tests cover them. */
+    const elsewhere = [
+      ...['readUserInfo', 'postUserInfo', 'downloadReport', 'deleteSession', 'deleteGrant'],
+      ...['createBackup', 'readBackup', 'downloadBackup', 'verifyBackup', 'planRetirement'],
+    ]
 
     it('cover every operation in the document', () => {
       const ids = documented.operations().map(({ operation }) => operation.operationId)

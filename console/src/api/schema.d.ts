@@ -3848,7 +3848,7 @@ export interface components {
          *       "at": "2026-03-01T12:00:00.000Z",
          *       "node": "nod_3q2-7wAAAAAAAAAAAAAAAA",
          *       "method": "GET",
-         *       "path": "/products/7",
+         *       "path": "/users/7",
          *       "status": 404,
          *       "durationMs": 1.8,
          *       "clientId": "partner",
@@ -3876,7 +3876,7 @@ export interface components {
             method: string;
             /**
              * @description The path without its query, at most 500 characters
-             * @example /products/7
+             * @example /users/7
              */
             path: string;
             /**
@@ -14278,6 +14278,7 @@ export interface operations {
             200: {
                 headers: {
                     "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -15680,7 +15681,7 @@ export interface operations {
                      *         "at": "2026-03-01T12:00:00.000Z",
                      *         "node": "nod_3q2-7wAAAAAAAAAAAAAAAA",
                      *         "method": "GET",
-                     *         "path": "/products/7",
+                     *         "path": "/users/7",
                      *         "status": 404,
                      *         "durationMs": 1.8,
                      *         "clientId": "partner",
@@ -15773,7 +15774,7 @@ export interface operations {
                      *       "at": "2026-03-01T12:00:00.000Z",
                      *       "node": "nod_3q2-7wAAAAAAAAAAAAAAAA",
                      *       "method": "GET",
-                     *       "path": "/products/7",
+                     *       "path": "/users/7",
                      *       "status": 404,
                      *       "durationMs": 1.8,
                      *       "clientId": "partner",
