@@ -366,7 +366,7 @@ onSqlite((engine) => {
       const [type = ''] = String(answer.headers['content-type'] ?? '').split(';')
       if (answer.body === '') return assert.equal(content, undefined)
       assert.ok(content?.[type], `${type} is not documented`)
-      const body = type.endsWith('json') ? answer.json() : answer.body
+      const body = /[/+]json$/.test(type) ? answer.json() : answer.body
       documented.check(isNarrowed ? narrowed(content[type].schema) : content[type].schema, body, type)
       if (answer.statusCode >= 400 && body.errorCode) assert.ok(description.includes(`${body.errorCode}:`), description)
     }
