@@ -16,6 +16,13 @@ export interface Group {
 export const navigation: readonly Group[] = [
   { title: null, entries: [{ title: 'Overview', to: '/', scopes: [], words: 'home start' }] },
   {
+    title: 'Traffic',
+    entries: [
+      { title: 'Traffic', to: '/traffic', scopes: ['admin'], words: 'limits rate quota busiest top clients addresses' },
+      { title: 'Requests', to: '/requests', scopes: ['admin'], words: 'log id errors find' },
+    ],
+  },
+  {
     title: 'Data',
     entries: [{ title: 'Records', to: '/records', scopes: [], words: 'rows tables resources data deleted restore' }],
   },

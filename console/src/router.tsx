@@ -4,6 +4,7 @@ import { explorerRoute } from './pages/explorer/route.ts'
 import { overviewRoute } from './pages/overview/route.ts'
 import { recordsRoutes } from './pages/records/route.ts'
 import { reportRoutes } from './pages/reports/route.ts'
+import { trafficRoutes } from './pages/traffic/route.ts'
 import { webhookRoutes } from './pages/webhooks/route.ts'
 import { rootRoute } from './root.tsx'
 import { Failed, Loading } from './ui/states.tsx'
@@ -11,6 +12,7 @@ import { Failed, Loading } from './ui/states.tsx'
 /** Every page; each area declares its routes in `pages/<area>/route.ts`. */
 const routeTree = rootRoute.addChildren([
   overviewRoute,
+  ...trafficRoutes,
   ...recordsRoutes,
   ...accessRoutes,
   ...webhookRoutes,

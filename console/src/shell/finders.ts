@@ -1,3 +1,5 @@
+import { requestFinder } from '../pages/traffic/finder.ts'
+
 /** Recognizes a pasted text, such as the id of a request, and returns the path of its page. */
 export interface Finder {
   title: string
@@ -7,6 +9,7 @@ export interface Finder {
 
 /** What the command palette recognizes besides the names of pages. */
 export const finders: readonly Finder[] = [
+  requestFinder,
   {
     title: 'Client',
     scopes: ['admin'],

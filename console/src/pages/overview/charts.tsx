@@ -1,0 +1,144 @@
+import { Link } from '@tanstack/react-router'
+import { lazy, type ReactNode, Suspense } from 'react'
+import { visible } from '../../navigation.ts'
+import { useSession } from '../../session/session.ts'
+import type { Series } from '../../ui/chart.tsx'
+import { bytesText, countText, durationText } from '../../ui/format.tsx'
+import { type Point, perSecond, type Timeline } from './history.ts'
+
+const Chart = lazy(() => import('../../ui/chart.tsx'))
+
+interface Line {
+  label: string
+  color: string
+  value: (point: Point) => number | null
+}
+
+interface Shown {
+  title: string
+  /** Titles of pages that explain the chart; the first one that the person may see becomes the link. */
+  pages: readonly string[]
+  format: (value: number) => string
+  lines: readonly Line[]
+}
+
+/** Formats a rate, such as "0.4/s". */
+export const rateText = (value: number): string =>
+  `${value === 0 || value >= 100 ? countText(Math.round(value)) : value.toFixed(value < 10 ? 1 : 0)}/s`
+const wholeText = (value: number) => (Number.isInteger(value) ? countText(value) : '')
+
+const charts: readonly Shown[] = [
+  {
+    title: 'Requests',
+    pages: ['Traffic'],
+    format: rateText,
+    lines: [
+      { label: 'Succeeded', color: '--good', value: (point) => perSecond(point.succeeded, point) },
+      { label: '4xx', color: '--warn', value: (point) => perSecond(point.clientErrors, point) },
+      { label: '5xx', color: '--wrong', value: (point) => perSecond(point.serverErrors, point) },
+    ],
+  },
+  {
+    title: 'Latency',
+    pages: ['Requests', 'Traffic'],
+    format: durationText,
+    lines: [
+      { label: 'p50', color: '--good', value: ({ p50Ms }) => p50Ms },
+      { label: 'p99', color: '--accent', value: ({ p99Ms }) => p99Ms },
+    ],
+  },
+  {
+    title: 'Refused by limits',
+    pages: ['Traffic'],
+    format: rateText,
+    lines: [{ label: '429', color: '--warn', value: (point) => perSecond(point.limited, point) }],
+  },
+  {
+    title: 'Waiting work',
+    pages: ['Reports', 'Health'],
+    format: wholeText,
+    lines: [
+      { label: 'Jobs', color: '--accent', value: ({ jobsWaiting }) => jobsWaiting },
+      { label: 'Deliveries', color: '--warn', value: ({ deliveriesWaiting }) => deliveriesWaiting },
+    ],
+  },
+  {
+    title: 'Age of the oldest work',
+    pages: ['Reports', 'Health'],
+    format: durationText,
+    lines: [
+      { label: 'Job', color: '--accent', value: ({ oldestJobMs }) => oldestJobMs },
+      { label: 'Delivery', color: '--warn', value: ({ oldestDeliveryMs }) => oldestDeliveryMs },
+    ],
+  },
+  {
+    title: 'Webhook calls',
+    pages: ['Webhooks'],
+    format: rateText,
+    lines: [
+      { label: 'Delivered', color: '--good', value: (point) => perSecond(point.delivered, point) },
+      { label: 'Failed', color: '--wrong', value: (point) => perSecond(point.deliveryFailures, point) },
+    ],
+  },
+  {
+    title: 'Event loop delay',
+    pages: ['Nodes', 'Health'],
+    format: durationText,
+    lines: [{ label: 'p99 of the slowest node', color: '--accent', value: ({ loopDelayMs }) => loopDelayMs }],
+  },
+  {
+    title: 'Memory',
+    pages: ['Nodes', 'Health'],
+    format: bytesText,
+    lines: [{ label: 'Largest node', color: '--accent', value: ({ memoryBytes }) => memoryBytes }],
+  },
+  {
+    title: 'Free disk space',
+    pages: ['Storage', 'Health'],
+    format: bytesText,
+    lines: [{ label: 'Fullest node', color: '--accent', value: ({ diskFreeBytes }) => diskFreeBytes }],
+  },
+]
+
+/** Every chart of the overview; its title is a link to the page that explains it. */
+export function Charts({ timeline }: { timeline: Timeline }) {
+  return (
+    <div className="charts">
+      {charts.map((shown) => (
+        <section key={shown.title} className="card stack tight">
+          <h2>
+            <PageLink pages={shown.pages}>{shown.title}</PageLink>
+          </h2>
+          <div className="chart">
+            <Suspense>
+              <Lines shown={shown} timeline={timeline} />
+            </Suspense>
+          </div>
+        </section>
+      ))}
+    </div>
+  )
+}
+
+function Lines({ shown: { title, format, lines }, timeline }: { shown: Shown; timeline: Timeline }) {
+  const series = lines.map(
+    ({ label, color, value }): Series => ({
+      label,
+      color,
+      values: timeline.points.map((point) => (point === null ? null : value(point))),
+    }),
+  )
+  const latest = series.map(({ label, values }) => {
+    const last = values.findLast((value) => value !== null)
+    return `${label} ${last === undefined || last === null ? 'unknown' : format(last)}`
+  })
+  return <Chart label={`${title}: ${latest.join(', ')}`} times={timeline.times} series={series} format={format} />
+}
+
+/** A link to the first of these pages that the person may see; only the text if there is none. */
+export function PageLink({ pages, children }: { pages: readonly string[]; children: ReactNode }) {
+  const { may } = useSession()
+  const entries = visible(may).flatMap((group) => group.entries)
+  const to = pages.map((page) => entries.find(({ title }) => title === page)?.to).find((path) => path !== undefined)
+  return to === undefined ? children : <Link to={to}>{children}</Link>
+}

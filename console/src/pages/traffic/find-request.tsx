@@ -1,0 +1,39 @@
+import { useNavigate } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import { Button } from '../../ui/button.tsx'
+import { TextField } from '../../ui/fields.tsx'
+import { requestIdIn } from './finder.ts'
+
+/** Ids that clients send in X-Request-Id have this form. */
+const known = /^[A-Za-z0-9._-]{8,64}$/
+
+/** A search field for the id of a request, or for the URN in an error. */
+export function FindRequest() {
+  const navigate = useNavigate()
+  const [text, setText] = useState('')
+  const [isWrong, setWrong] = useState(false)
+  const find = (event: FormEvent) => {
+    event.preventDefault()
+    const trimmed = text.trim()
+    const requestId = requestIdIn(trimmed) ?? (known.test(trimmed) ? trimmed : null)
+    if (requestId === null) setWrong(true)
+    else void navigate({ to: '/requests/$requestId', params: { requestId } })
+  }
+  return (
+    <search>
+      <form className="find" onSubmit={find}>
+        <TextField
+          label="Find a request"
+          value={text}
+          placeholder="urn:request:… or the id"
+          error={isWrong ? 'A request id has 8 to 64 letters, digits, dots, hyphens or underscores.' : undefined}
+          onChange={(value) => {
+            setText(value)
+            setWrong(false)
+          }}
+        />
+        <Button type="submit">Find</Button>
+      </form>
+    </search>
+  )
+}

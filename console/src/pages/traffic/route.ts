@@ -1,0 +1,48 @@
+import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
+import { rootRoute } from '../../root.tsx'
+
+export const kinds = ['client', 'subject', 'address', 'key'] as const
+export type Kind = (typeof kinds)[number]
+export const windows = ['minute', 'hour', 'day'] as const
+export type Window = (typeof windows)[number]
+
+/** The filters of the list of requests. */
+export interface RequestFilter {
+  clientId?: string
+  subject?: string
+  address?: string
+  status?: string
+}
+
+const oneOf = <Value extends string>(values: readonly Value[], value: unknown): Value | undefined =>
+  values.find((one) => one === value)
+
+const trafficRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/traffic',
+  validateSearch: (search: Record<string, unknown>): { by?: Kind; window?: Window } => {
+    const [by, window] = [oneOf(kinds, search.by), oneOf(windows, search.window)]
+    return { ...(by && { by }), ...(window && { window }) }
+  },
+  component: lazyRouteComponent(() => import('./traffic.tsx'), 'Traffic'),
+})
+
+const requestsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/requests',
+  validateSearch: (search: Record<string, unknown>): RequestFilter => {
+    const names = ['clientId', 'subject', 'address', 'status'] as const
+    // A search parameter such as subject=42 is parsed as a number.
+    const texts = names.map((name) => [name, search[name] === undefined ? '' : String(search[name])])
+    return Object.fromEntries(texts.filter(([, value]) => value !== ''))
+  },
+  component: lazyRouteComponent(() => import('./requests.tsx'), 'Requests'),
+})
+
+const requestRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/requests/$requestId',
+  component: lazyRouteComponent(() => import('./request.tsx'), 'RequestDetails'),
+})
+
+export const trafficRoutes = [trafficRoute, requestsRoute, requestRoute] as const
