@@ -19,12 +19,31 @@ export interface ChartProps {
   series: readonly Series[]
   /** Formats the values of the axis and the legend. */
   format: (value: number) => string
+  /** The allowed distances of the lines of the grid, such as whole numbers; by default, any round number. */
+  increments?: readonly number[]
   /** Pixels. */
   height?: number
 }
 
+const hours = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const
+const minutes = new Intl.DateTimeFormat(undefined, hours)
+const seconds = new Intl.DateTimeFormat(undefined, { ...hours, second: '2-digit' })
+
+/** Returns the values between two gaps, which are drawn as points, because they have no line. */
+function isolated(plot: uPlot, index: number): number[] {
+  const values = plot.data[index] ?? []
+  const isGap = (at: number) => values[at] === null || values[at] === undefined
+  return Array.from(values.keys()).filter((at) => !isGap(at) && isGap(at - 1) && isGap(at + 1))
+}
+
+/** Shows the latest values in the legend, unless the pointer is on a chart. */
+function showLatest(plot: uPlot): void {
+  const known = plot.data.slice(1).map((values) => Array.from(values ?? []).findLastIndex((value) => value !== null))
+  if ((plot.cursor.left ?? -1) < 0) plot.setLegend({ idx: Math.max(0, ...known) }, false)
+}
+
 /** A line chart over time. Load it with `lazy`, because its library is not part of the first load. */
-export default function Chart({ label, times, series, format, height = 160 }: ChartProps) {
+export default function Chart({ label, times, series, format, increments, height = 160 }: ChartProps) {
   const box = useRef<HTMLDivElement>(null)
   const theme = useTheme()
   const data = [times, ...series.map(({ values }) => values)] as uPlot.AlignedData
@@ -42,18 +61,35 @@ export default function Chart({ label, times, series, format, height = 160 }: Ch
     const lines = series.map((one) => ({
       label: one.label,
       stroke: color(one.color),
+      ...(series.length === 1 && { fill: `${color(one.color)}1f` }),
       width: 1.5,
-      points: { show: false },
+      points: { show: false, filter: isolated },
       value: (_: uPlot, value: number | null) => (value === null ? '–' : format(value)),
     }))
+    const timeOf = (format: Intl.DateTimeFormat, at: number) => format.format(at * 1_000)
+    const xAxis: uPlot.Axis = {
+      ...axis,
+      size: 28,
+      values: (_, splits, __, ___, step) => splits.map((at) => timeOf(step < 60 ? seconds : minutes, at)),
+    }
+    const yAxis: uPlot.Axis = {
+      ...axis,
+      size: 68,
+      space: 26,
+      values: (_, splits) => splits.map((value) => format(value)),
+      ...(increments && { incrs: [...increments] }),
+    }
     const options: uPlot.Options = {
       width: element.clientWidth || 300,
       height,
-      legend: { live: true },
-      cursor: { drag: { x: false, y: false } },
-      scales: { y: { range: (_, min, max) => [Math.min(0, min ?? 0), Math.max(max ?? 1, 1e-9) * 1.1] } },
-      axes: [axis, { ...axis, size: 64, values: (_, splits) => splits.map((value) => format(value)) }],
-      series: [{}, ...lines],
+      padding: [8, 12, 0, 0],
+      legend: { live: true, markers: { fill: (_, at) => color(series[at - 1]?.color ?? '') } },
+      // The pointer shows the same time on all charts of a page.
+      cursor: { drag: { x: false, y: false }, sync: { key: 'charts' } },
+      scales: { y: { range: (_, min, max) => [Math.min(0, min ?? 0), max > 0 ? max * 1.1 : 1] } },
+      axes: [xAxis, yAxis],
+      series: [{ value: (_, at: number | null) => (at === null ? '' : timeOf(seconds, at)) }, ...lines],
+      hooks: { setLegend: [showLatest], setData: [showLatest], ready: [showLatest] },
     }
     const plot = new uPlot(options, latest.current, element)
     chart.current = plot

@@ -50,7 +50,7 @@ export function bytesText(bytes: number): string {
 
 /** Formats a duration in milliseconds, such as "340 ms" or "1.2 s". */
 export function durationText(ms: number): string {
-  if (ms < second) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`
+  if (ms < second) return `${ms > 0 && ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`
   if (ms < minute) return `${(ms / second).toFixed(1)} s`
   if (ms < hour) return `${Math.round(ms / minute)} min`
   return ms < 2 * day ? `${Math.round(ms / hour)} h` : `${Math.round(ms / day)} days`

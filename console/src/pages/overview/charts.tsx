@@ -19,13 +19,19 @@ interface Shown {
   /** Titles of pages that explain the chart; the first one that the person may see becomes the link. */
   pages: readonly string[]
   format: (value: number) => string
+  increments?: readonly number[]
   lines: readonly Line[]
 }
 
 /** Formats a rate, such as "0.4/s". */
-export const rateText = (value: number): string =>
-  `${value === 0 || value >= 100 ? countText(Math.round(value)) : value.toFixed(value < 10 ? 1 : 0)}/s`
-const wholeText = (value: number) => (Number.isInteger(value) ? countText(value) : '')
+export function rateText(value: number): string {
+  const digits = value === 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2
+  return `${countText(Number(value.toFixed(digits)))}/s`
+}
+
+/** Whole numbers, and whole units of bytes. */
+const whole = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat()
+const binary = Array.from({ length: 50 }, (_, power) => 2 ** power)
 
 const charts: readonly Shown[] = [
   {
@@ -48,7 +54,7 @@ const charts: readonly Shown[] = [
     ],
   },
   {
-    title: 'Refused by limits',
+    title: 'Above limits',
     pages: ['Traffic'],
     format: rateText,
     lines: [{ label: '429', color: '--warn', value: (point) => perSecond(point.limited, point) }],
@@ -56,7 +62,8 @@ const charts: readonly Shown[] = [
   {
     title: 'Waiting work',
     pages: ['Reports', 'Health'],
-    format: wholeText,
+    format: countText,
+    increments: whole,
     lines: [
       { label: 'Jobs', color: '--accent', value: ({ jobsWaiting }) => jobsWaiting },
       { label: 'Deliveries', color: '--warn', value: ({ deliveriesWaiting }) => deliveriesWaiting },
@@ -84,18 +91,20 @@ const charts: readonly Shown[] = [
     title: 'Event loop delay',
     pages: ['Nodes', 'Health'],
     format: durationText,
-    lines: [{ label: 'p99 of the slowest node', color: '--accent', value: ({ loopDelayMs }) => loopDelayMs }],
+    lines: [{ label: 'Slowest node, p99', color: '--accent', value: ({ loopDelayMs }) => loopDelayMs }],
   },
   {
     title: 'Memory',
     pages: ['Nodes', 'Health'],
     format: bytesText,
+    increments: binary,
     lines: [{ label: 'Largest node', color: '--accent', value: ({ memoryBytes }) => memoryBytes }],
   },
   {
     title: 'Free disk space',
-    pages: ['Storage', 'Health'],
+    pages: ['Health'],
     format: bytesText,
+    increments: binary,
     lines: [{ label: 'Fullest node', color: '--accent', value: ({ diskFreeBytes }) => diskFreeBytes }],
   },
 ]
@@ -120,7 +129,7 @@ export function Charts({ timeline }: { timeline: Timeline }) {
   )
 }
 
-function Lines({ shown: { title, format, lines }, timeline }: { shown: Shown; timeline: Timeline }) {
+function Lines({ shown: { title, lines, ...axis }, timeline }: { shown: Shown; timeline: Timeline }) {
   const series = lines.map(
     ({ label, color, value }): Series => ({
       label,
@@ -130,9 +139,9 @@ function Lines({ shown: { title, format, lines }, timeline }: { shown: Shown; ti
   )
   const latest = series.map(({ label, values }) => {
     const last = values.findLast((value) => value !== null)
-    return `${label} ${last === undefined || last === null ? 'unknown' : format(last)}`
+    return `${label} ${last === undefined || last === null ? 'unknown' : axis.format(last)}`
   })
-  return <Chart label={`${title}: ${latest.join(', ')}`} times={timeline.times} series={series} format={format} />
+  return <Chart label={`${title}: ${latest.join(', ')}`} times={timeline.times} series={series} {...axis} />
 }
 
 /** A link to the first of these pages that the person may see; only the text if there is none. */

@@ -16,6 +16,16 @@ export type Range = keyof typeof ranges
 export const isRange = (value: unknown): value is Range => typeof value === 'string' && Object.hasOwn(ranges, value)
 
 const pollMs = 15_000
+/** A sample is stored at most this long after the end of its 15 seconds. */
+const delayMs = 30_000
+
+/** What is known about a range. */
+export interface Known {
+  /** Oldest first. */
+  points: Point[]
+  /** The end of the range, in ms since the epoch by the clock of the service. */
+  endMs: number
+}
 
 /**
  * The metrics of a range, for all charts. After the first request, each poll asks only for what is new since the last
@@ -29,17 +39,31 @@ export function useHistory(range: Range) {
   return useQuery({
     queryKey,
     refetchInterval: pollMs,
-    queryFn: async () => {
-      const startMs = Date.now() - seconds * 1_000
-      const known = (queries.getQueryData<Point[]>(queryKey) ?? []).filter(({ at }) => Date.parse(at) >= startMs)
-      const from = known.at(-1)?.at ?? new Date(startMs).toISOString()
-      const query = { from, step }
-      const { points } = await unwrap(api.GET('/api/metrics/history', { params: { query } }))
-      const first = points[0]?.at ?? ''
-      return points.length === 0 ? known : [...known.filter(({ at }) => at < first), ...points]
+    queryFn: async (): Promise<Known> => {
+      const { data: before, dataUpdatedAt } = queries.getQueryState<Known>(queryKey) ?? {}
+      const last = before?.points.at(-1)
+      const ageMs = before && last ? before.endMs - Date.parse(last.at) + Date.now() - (dataUpdatedAt ?? 0) : Infinity
+      const isNear = last !== undefined && ageMs < seconds * 1_000
+      const from = isNear ? last.at : new Date(Date.now() - seconds * 1_000).toISOString()
+      const view = await unwrap(api.GET('/api/metrics/history', { params: { query: { from, step } } }))
+      const endMs = Date.parse(view.to)
+      const old = isNear ? (before?.points ?? []) : []
+      const kept = old.filter(({ at }) => Date.parse(at) >= endMs - seconds * 1_000 && at < (view.points[0]?.at ?? '~'))
+      return { points: [...kept, ...view.points], endMs }
     },
   })
 }
+
+/** Returns the points without a last one whose only sample not all nodes have stored yet. */
+export function settled(points: readonly Point[]): readonly Point[] {
+  const [before, last] = points.slice(-2)
+  const isPartial = before && last && last.seconds <= 15 && last.nodes < before.nodes
+  return isPartial ? points.slice(0, -1) : points
+}
+
+/** Returns whether no node has stored a sample for a while. */
+export const isStale = ({ points, endMs }: Known, step: number): boolean =>
+  Date.parse(points.at(-1)?.at ?? '') + step * 1_000 + delayMs < endMs - step * 1_000
 
 /** The points of a chart: one per step, null for steps without samples, so that the line has gaps there. */
 export interface Timeline {
@@ -48,12 +72,16 @@ export interface Timeline {
   points: (Point | null)[]
 }
 
-export function timelineOf(points: readonly Point[], step: number): Timeline {
+/** Returns the points of the whole range, up to the last one or, if the last ones are missing, to the end of the range. */
+export function timelineOf(
+  points: readonly Point[],
+  endMs: number,
+  { seconds, step }: (typeof ranges)[Range],
+): Timeline {
   const byTime = new Map(points.map((point) => [Date.parse(point.at) / 1_000, point]))
-  const [first = 0] = byTime.keys()
-  const last = Math.max(first, ...byTime.keys())
-  const times =
-    points.length === 0 ? [] : Array.from({ length: (last - first) / step + 1 }, (_, at) => first + at * step)
+  const end = Math.floor((endMs - delayMs) / 1_000 / step) * step
+  const last = Math.max(end - step, ...byTime.keys())
+  const times = Array.from({ length: seconds / step }, (_, at) => last - seconds + (at + 1) * step)
   return { times, points: times.map((time) => byTime.get(time) ?? null) }
 }
 

@@ -9,7 +9,18 @@ import { Empty, Loaded } from '../../ui/states.tsx'
 import { Table } from '../../ui/table.tsx'
 import { FindRequest } from '../traffic/find-request.tsx'
 import { Charts, PageLink, rateText } from './charts.tsx'
-import { type Point, perSecond, type Range, ranges, responsesOf, timelineOf, useHistory } from './history.ts'
+import {
+  isStale,
+  type Known,
+  type Point,
+  perSecond,
+  type Range,
+  ranges,
+  responsesOf,
+  settled,
+  timelineOf,
+  useHistory,
+} from './history.ts'
 
 const route = getRouteApi('/')
 
@@ -45,28 +56,33 @@ function Operation() {
   return (
     <Page title="Overview" about="All nodes together, updated every 15 seconds." actions={<Ranges chosen={range} />}>
       <FindRequest />
-      <Loaded query={history}>
-        {(points) => {
-          const latest = points.at(-1)
-          if (latest === undefined) return <NoSamples />
-          return (
-            <>
-              <Tiles latest={latest} points={points} />
-              <Charts timeline={timelineOf(points, ranges[range].step)} />
-            </>
-          )
-        }}
-      </Loaded>
+      <Loaded query={history}>{(known) => <Metrics known={known} range={range} />}</Loaded>
       <Nodes />
     </Page>
   )
 }
 
-const NoSamples = () => (
-  <Empty title="There are no samples yet">
-    <p>Each node stores a sample every 15 seconds.</p>
-  </Empty>
-)
+function Metrics({ known, range }: { known: Known; range: Range }) {
+  const points = settled(known.points)
+  const latest = points.at(-1)
+  if (latest === undefined)
+    return (
+      <Empty title="There are no samples yet">
+        <p>Each node stores a sample every 15 seconds. Nothing was stored in this range.</p>
+      </Empty>
+    )
+  return (
+    <>
+      {isStale(known, ranges[range].step) && (
+        <p className="notice warn" role="status">
+          No node has stored a sample since <Time at={latest.at} />. What follows is not up to date.
+        </p>
+      )}
+      <Tiles latest={latest} points={points} />
+      <Charts timeline={timelineOf(points, known.endMs, ranges[range])} />
+    </>
+  )
+}
 
 function Ranges({ chosen }: { chosen: Range }) {
   return (
@@ -85,61 +101,78 @@ interface TileProps {
   pages: readonly string[]
   value: string
   note: string
+  /** Colors the note. */
+  isBad?: boolean
 }
+
+const orDash = (value: number | null, format: (value: number) => string) => (value === null ? '–' : format(value))
 
 /** The latest values; counts of errors are those of the whole range. */
 function Tiles({ latest, points }: { latest: Point; points: readonly Point[] }) {
-  const sum = (of: (point: Point) => number) => points.reduce((total, point) => total + of(point), 0)
-  const all = sum(responsesOf)
-  const errors = sum(({ serverErrors }) => serverErrors)
-  const orDash = (value: number | null, format: (value: number) => string) => (value === null ? '–' : format(value))
-  const tiles: TileProps[] = [
-    {
-      ...{ title: 'Requests', pages: ['Traffic'], value: rateText(perSecond(responsesOf(latest), latest)) },
-      note: `${countText(errors)} of ${countText(all)} failed (5xx${all === 0 ? '' : `, ${percentText(errors / all)}`})`,
-    },
-    {
-      ...{ title: 'Latency', pages: ['Requests', 'Traffic'], value: orDash(latest.p99Ms, durationText) },
-      note: `p99; half within ${orDash(latest.p50Ms, durationText)}`,
-    },
-    {
-      ...{ title: 'Refused by limits', pages: ['Traffic'], value: rateText(perSecond(latest.limited, latest)) },
-      note: `${countText(sum(({ limited }) => limited))} in this range`,
-    },
-    {
-      ...{ title: 'Waiting jobs', pages: ['Reports', 'Health'], value: orDash(latest.jobsWaiting, countText) },
-      note: `the oldest for ${orDash(latest.oldestJobMs, durationText)}`,
-    },
-    {
-      ...{ title: 'Waiting deliveries', pages: ['Webhooks'], value: orDash(latest.deliveriesWaiting, countText) },
-      note: `${countText(sum(({ deliveryFailures }) => deliveryFailures))} failed calls in this range`,
-    },
-    {
-      ...{ title: 'Event loop delay', pages: ['Nodes', 'Health'], value: durationText(latest.loopDelayMs) },
-      note: 'p99 of the slowest node',
-    },
-    {
-      ...{ title: 'Memory', pages: ['Nodes', 'Health'], value: bytesText(latest.memoryBytes) },
-      note: 'of the largest node',
-    },
-    {
-      ...{ title: 'Free disk space', pages: ['Storage', 'Health'], value: orDash(latest.diskFreeBytes, bytesText) },
-      note: 'of the fullest node',
-    },
-  ]
   return (
     <div className="tiles">
-      {tiles.map(({ title, pages, value, note }) => (
+      {[...trafficTiles(latest, points), ...stateTiles(latest, points)].map(({ title, pages, value, note, isBad }) => (
         <div key={title} className="card tile">
           <h2>
             <PageLink pages={pages}>{title}</PageLink>
           </h2>
           <strong>{value}</strong>
-          <span className="quiet small">{note}</span>
+          <span className={isBad ? 'small bad' : 'small quiet'}>{note}</span>
         </div>
       ))}
     </div>
   )
+}
+
+const sumOf = (points: readonly Point[], of: (point: Point) => number) =>
+  points.reduce((sum, point) => sum + of(point), 0)
+
+function trafficTiles(latest: Point, points: readonly Point[]): TileProps[] {
+  const all = sumOf(points, responsesOf)
+  const errors = sumOf(points, ({ serverErrors }) => serverErrors)
+  const limited = sumOf(points, (point) => point.limited)
+  return [
+    {
+      ...{ title: 'Requests', pages: ['Traffic'], value: rateText(perSecond(responsesOf(latest), latest)) },
+      note: `${countText(all)} in this range`,
+    },
+    {
+      ...{ title: 'Failed requests', pages: ['Requests'], value: percentText(all === 0 ? 0 : errors / all) },
+      ...{ note: `${countText(errors)} with 5xx in this range`, isBad: errors > 0 },
+    },
+    {
+      ...{ title: 'Latency', pages: ['Requests', 'Traffic'], value: orDash(latest.p99Ms, durationText) },
+      note: latest.p50Ms === null ? 'no responses now' : `p99; half within ${durationText(latest.p50Ms)}`,
+    },
+    {
+      ...{ title: 'Above limits', pages: ['Traffic'], value: rateText(perSecond(latest.limited, latest)) },
+      note: `${countText(limited)} with 429 in this range`,
+    },
+  ]
+}
+
+function stateTiles(latest: Point, points: readonly Point[]): TileProps[] {
+  const failed = sumOf(points, ({ deliveryFailures }) => deliveryFailures)
+  const ageNote = (count: number | null, ms: number | null) =>
+    count ? `the oldest due for ${orDash(ms, durationText)}` : 'none is late'
+  return [
+    {
+      ...{ title: 'Waiting jobs', pages: ['Reports', 'Health'], value: orDash(latest.jobsWaiting, countText) },
+      note: ageNote(latest.jobsWaiting, latest.oldestJobMs),
+    },
+    {
+      ...{ title: 'Waiting deliveries', pages: ['Webhooks'], value: orDash(latest.deliveriesWaiting, countText) },
+      ...{ note: `${countText(failed)} failed calls in this range`, isBad: failed > 0 },
+    },
+    {
+      ...{ title: 'Memory', pages: ['Nodes', 'Health'], value: bytesText(latest.memoryBytes) },
+      note: `event loop delay ${durationText(latest.loopDelayMs)}`,
+    },
+    {
+      ...{ title: 'Free disk space', pages: ['Health'], value: orDash(latest.diskFreeBytes, bytesText) },
+      note: latest.nodes === 1 ? 'one node' : `the least of ${latest.nodes} nodes`,
+    },
+  ]
 }
 
 const nodesPollMs = 30_000

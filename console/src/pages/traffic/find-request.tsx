@@ -24,8 +24,9 @@ export function FindRequest() {
       <form className="find" onSubmit={find}>
         <TextField
           label="Find a request"
+          isLabelHidden
           value={text}
-          placeholder="urn:request:… or the id"
+          placeholder="Find a request: its id, or urn:request:…"
           error={isWrong ? 'A request id has 8 to 64 letters, digits, dots, hyphens or underscores.' : undefined}
           onChange={(value) => {
             setText(value)

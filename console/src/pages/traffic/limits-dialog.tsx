@@ -81,23 +81,29 @@ async function readUse(api: Api, { kind, id, name }: Limited): Promise<Use> {
 
 function UseOfQuotas({ of, use }: { of: Limited; use: Use }) {
   const rows = use.accounts.flatMap(({ name, quotas }) => quotas.map((quota) => ({ name, quota })))
+  const reset = rows[0]?.quota.reset
   return (
     <div className="stack tight">
       <p>
         {use.rate === null ? 'There is no limit for the rate.' : `${rateWords(use.rate)} now apply`}
         {use.rate !== null && of.kind === 'client' ? ' to the client itself and to each of its users.' : '.'}
       </p>
-      {rows.length === 0 && <p className="quiet">No quota has been used this month.</p>}
+      {reset === undefined ? (
+        <p className="quiet">No quota has been used this month.</p>
+      ) : (
+        <p className="quiet small">
+          Quotas of this month, until <Time at={new Date(reset * 1_000).toISOString()} />
+        </p>
+      )}
       {rows.map(({ name, quota }) => (
-        <div key={`${name} ${quota.name}`} className="stack tight">
+        <div key={`${name} ${quota.name}`}>
           <div className="row between small">
             <span>
               {of.kind === 'client' && `${name}: `}
-              {quota.name} this month
+              {quota.name}
             </span>
             <span>
-              {countText(quota.used)} of {countText(quota.limit)}, until{' '}
-              <Time at={new Date(quota.reset * 1_000).toISOString()} />
+              {countText(quota.used)} of {countText(quota.limit)}
             </span>
           </div>
           <progress
@@ -136,9 +142,9 @@ function LimitsForm({ of, limits, defaultRate, onClose }: FormProps) {
   }
   return (
     <form className="stack" onSubmit={save}>
-      <div className="grid">
+      <div className="pair">
         <TextField
-          label="Requests"
+          label="Requests allowed"
           type="number"
           min={1}
           value={calls}

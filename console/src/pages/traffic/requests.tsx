@@ -133,21 +133,27 @@ const columns: Column<Logged>[] = [
   { title: 'Time', cell: ({ at }) => <Time at={at} isRelative /> },
   {
     title: 'Request',
-    cell: ({ requestId, method, path }) => (
-      <Link to="/requests/$requestId" params={{ requestId }}>
-        <code>
-          {method} {path}
-        </code>
-      </Link>
+    cell: ({ requestId, method, path, errorCode }) => (
+      <div className="request">
+        <Link to="/requests/$requestId" params={{ requestId }}>
+          <code>
+            {method} {path}
+          </code>
+        </Link>
+        {errorCode && <code className="quiet">{errorCode}</code>}
+      </div>
     ),
   },
   { title: 'Status', cell: ({ status }) => <StatusBadge status={status} /> },
   { title: 'Duration', isNumber: true, cell: ({ durationMs }) => durationText(durationMs) },
-  { title: 'Client', cell: ({ clientId, clientName }) => clientName ?? clientId ?? '–' },
   {
-    title: 'User',
-    cell: ({ subject, userName, clientId }) => userName ?? (subject === clientId ? '–' : (subject ?? '–')),
+    title: 'Client and user',
+    cell: ({ clientId, clientName, subject, userName }) => (
+      <>
+        {clientName ?? clientId ?? '–'}
+        {subject && subject !== clientId && <div className="quiet small">{userName ?? `User ${subject}`}</div>}
+      </>
+    ),
   },
   { title: 'Address', cell: ({ address }) => address ?? '–' },
-  { title: 'Error', cell: ({ errorCode }) => errorCode && <code>{errorCode}</code> },
 ]

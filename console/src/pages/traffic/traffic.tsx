@@ -115,9 +115,11 @@ const anonymous = {
 
 function columnsOf(by: BusiestProps['by'], all: number, onLimits: (of: Limited) => void): Column<Row>[] {
   const isOne = ({ key }: Row) => key !== null && key !== 'all others'
-  const count = (title: string, read: (row: Row) => number): Column<Row> => ({
+  const count = (title: string, read: (row: Row) => number, isBad = false): Column<Row> => ({
     ...{ title, isNumber: true },
-    cell: (row) => countText(read(row)),
+    cell: (row) => (
+      <span className={read(row) === 0 ? 'quiet' : isBad ? 'bad' : undefined}>{countText(read(row))}</span>
+    ),
   })
   const filterOf = ({ key }: Row): RequestFilter => ({ [filterNames[by]]: key ?? '' })
   return [
@@ -136,12 +138,12 @@ function columnsOf(by: BusiestProps['by'], all: number, onLimits: (of: Limited) 
         </div>
       ),
     },
-    { ...count('Requests', ({ requests }) => requests) },
+    count('Requests', ({ requests }) => requests),
     { title: 'Share', cell: ({ requests }) => <Share share={requests / Math.max(1, all)} /> },
     count('Succeeded', ({ succeeded }) => succeeded),
     count('4xx', ({ clientErrors }) => clientErrors),
-    count('429', ({ limited }) => limited),
-    count('5xx', ({ serverErrors }) => serverErrors),
+    count('429', ({ limited }) => limited, true),
+    count('5xx', ({ serverErrors }) => serverErrors, true),
     ...(by === 'client' ? [limitsColumn(isOne, onLimits)] : []),
   ]
 }
