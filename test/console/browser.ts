@@ -81,14 +81,18 @@ interface Violation {
   nodes: { html: string; failureSummary: string }[]
 }
 
-/** Returns the serious and critical findings of axe-core on the page, as text. */
-export async function accessibilityFaults(page: Page): Promise<string[]> {
+interface Axe {
+  run: (options: { runOnly?: string[] }) => Promise<{ violations: Violation[] }>
+}
+
+/** Returns the serious and critical findings of axe-core on the page, as text; with `rules`, only those of these rules. */
+export async function accessibilityFaults(page: Page, ...rules: string[]): Promise<string[]> {
   // Evaluated by the debugger, which the page's policy does not restrict.
   await page.evaluate(axe)
-  const found = await page.evaluate(async () => {
-    const { axe } = globalThis as unknown as { axe: { run: () => Promise<{ violations: Violation[] }> } }
-    return (await axe.run()).violations
-  })
+  const found = await page.evaluate(async (runOnly) => {
+    const { axe } = globalThis as unknown as { axe: Axe }
+    return (await axe.run(runOnly.length > 0 ? { runOnly } : {})).violations
+  }, rules)
   return found
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`))
