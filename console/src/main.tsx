@@ -11,6 +11,8 @@ import { Button } from './ui/button.tsx'
 import { messageOf } from './ui/states.tsx'
 import { applyTheme } from './ui/theme.ts'
 
+// The router would reload the document, and the browser would show its own page while the service does not respond.
+addEventListener('vite:preloadError', (event) => event.preventDefault())
 applyTheme()
 const element = document.getElementById('root')
 if (element === null) throw new Error('The page has no element with the id root')

@@ -7,7 +7,8 @@ import { reportRoutes } from './pages/reports/route.ts'
 import { trafficRoutes } from './pages/traffic/route.ts'
 import { webhookRoutes } from './pages/webhooks/route.ts'
 import { rootRoute } from './root.tsx'
-import { Failed, Loading } from './ui/states.tsx'
+import { PageFailed } from './shell/page-failed.tsx'
+import { Loading } from './ui/states.tsx'
 
 /** Every page; each area declares its routes in `pages/<area>/route.ts`. */
 const routeTree = rootRoute.addChildren([
@@ -25,7 +26,7 @@ export const router = createRouter({
   basepath: '/console',
   defaultPreload: 'intent',
   defaultPendingComponent: () => <Loading />,
-  defaultErrorComponent: ({ error, reset }) => <Failed error={error} onRetry={reset} />,
+  defaultErrorComponent: PageFailed,
   scrollRestoration: true,
 })
 
