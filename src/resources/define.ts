@@ -22,7 +22,7 @@ import { keepTimeOf } from './deleted/keep-time.ts'
 import { canSort } from './queries/list-rules.ts'
 import { referencesOf, refOf, withOwnReferences } from './relations/ref.ts'
 import type { ResourceOptions } from './resource-options.ts'
-import { columnName, withStorageRules } from './table.ts'
+import { tableName, withStorageRules } from './table.ts'
 
 const allOperations: readonly CollectionOperation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
 
@@ -30,7 +30,6 @@ const allOperations: readonly CollectionOperation[] = ['list', 'create', 'read',
  * Tables of the first release, which have no prefix; all other tables have one, so that they cannot clash with the
  * service's own tables.
  */
-const unprefixedTables = ['users', 'products', 'books']
 
 const noClaims = () => ({})
 
@@ -94,10 +93,9 @@ export function defineResource<
 
 /** Returns the names of the table and its columns; `overlay` is set if the declaration gives any of them. */
 function tableNames(name: string, { table, columns }: Pick<ResourceOptions, 'table' | 'columns'>) {
-  const own = unprefixedTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`
   const names = columns as ColumnNames | undefined
   return {
-    table: table ?? own,
+    table: table ?? tableName(name),
     ...(names && { columns: names }),
     ...((table !== undefined || names) && { overlay: names ?? {} }),
   }

@@ -84,7 +84,10 @@ export function definitionErrors(declared: ResourceOptions): string[] {
     errors.push(...ruleErrors(body, options.rules ?? []), ...lockErrors(options))
     const stored = { body: withStorageRules(body), unique: uniqueFields(options.unique) }
     errors.push(...defaultErrors(stored.body, stored.unique), ...creationErrors({ ...options, ...stored }))
-    errors.push(...migrateErrors({ ...options, ...stored }), ...overlayErrors(options))
+    errors.push(
+      ...migrateErrors({ ...options, ...stored }),
+      ...overlayErrors(options, Object.keys(shownBody.properties)),
+    )
   }
   return errors.map((error) => `${path}: ${error}`)
 }

@@ -17,6 +17,13 @@ import type { Reference } from './relations/reference.ts'
 /** Returns the column name of a field, in snake case. */
 export const columnName = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
+/** The collections whose tables have no prefix. */
+export const unprefixedTables = ['users', 'products', 'books']
+
+/** Returns the name of the table of a collection that names none; `name` is its path without the slash. */
+export const tableName = (name: string) =>
+  unprefixedTables.includes(name) ? name : `resource_${name.replaceAll('-', '_')}`
+
 /** Restricts a body schema to values that both engines can store. */
 export function withStorageRules(body: TObject): TObject {
   const properties = Object.entries(body.properties as Record<string, TSchema>).map(([name, schema]) => {

@@ -1,8 +1,9 @@
 import type { TObject, TSchema } from 'typebox'
 import { nearest } from '../../http/nearest.ts'
-import { type ColumnNames, snake } from '../../storage/rows/column-names.ts'
+import { type ColumnNames, columnOfField, snake } from '../../storage/rows/column-names.ts'
 import { isOwnTable } from '../../storage/tables/own-tables.ts'
 import { columnType, kindOf } from '../column-types.ts'
+import { tableName, unprefixedTables } from '../table.ts'
 
 /** The options that map a resource to an existing table. */
 interface OverlayOptions {
@@ -15,8 +16,9 @@ interface OverlayOptions {
 }
 
 const nameForm = /^[a-z][a-z0-9_]*$/
-const maxNameBytes = 63
-/** Index names are `<table>_<column>_key`, and PostgreSQL truncates them at 63 bytes. */
+/** PostgreSQL truncates names at 63 bytes, and the longest ones made of one name are `<table>_created_at`. */
+const maxNameBytes = 52
+/** The longest index names are `<table>_<column>_key`. */
 const maxTableAndColumnBytes = 58
 const nameRule = `must be a lower-case name such as 'book_title', of at most ${maxNameBytes} characters a-z, 0-9 and _`
 
@@ -26,23 +28,40 @@ const reservedColumns = [
   ...['rowid', 'oid', 'ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'],
 ]
 
-/** Returns the errors in the options `table` and `columns`. */
-export function overlayErrors({ path, ids, body, access, table, columns }: OverlayOptions): string[] {
+/** Returns the errors in the options `table` and `columns`. `shown` names all fields, including computed ones. */
+export function overlayErrors(
+  { path, ids, body, access, table, columns }: OverlayOptions,
+  shown: readonly string[],
+): string[] {
   if (table === undefined && columns === undefined) return []
   if (ids === 'uuid') return ["table and columns cannot be combined with ids: 'uuid'; use integer ids"]
-  if (['/users', '/products', '/books'].includes(path)) {
+  if (unprefixedTables.includes(path.slice(1))) {
     return [
       'table and columns cannot be combined with this path, which has a table of the service: choose another path',
     ]
   }
   const errors = table === undefined ? [] : tableErrors(table)
-  if (columns === undefined) return errors
+  if (columns === undefined) return errors.length > 0 ? errors : lengthErrors(table as string, shown, {})
   if (typeof columns !== 'object' || columns === null || Array.isArray(columns)) {
     return [...errors, "columns must be an object with the columns of fields, such as { title: 'book_title' }"]
   }
   const fields = [...Object.keys(body.properties), ...(access === undefined ? [] : ['createdBy'])]
-  const named = Object.entries(columns).flatMap(([field, name]) => columnErrors(fields, field, name, table))
-  return [...errors, ...(named.length > 0 ? named : sharedErrors(body, columns as ColumnNames))]
+  const named = Object.entries(columns).flatMap(([field, name]) => columnErrors(fields, field, name))
+  errors.push(...(named.length > 0 ? named : sharedErrors(body, columns as ColumnNames)))
+  if (errors.length > 0) return errors
+  const stored = [...shown, ...Object.keys(columns).filter((field) => !shown.includes(field))]
+  return lengthErrors(isName(table) ? table : tableName(path.slice(1)), stored, columns as ColumnNames)
+}
+
+/** Returns an error for the first field whose column and table do not fit into an index name. */
+function lengthErrors(table: string, fields: readonly string[], columns: ColumnNames): string[] {
+  const isLong = (field: string) => table.length + columnOfField(field, columns).length > maxTableAndColumnBytes
+  const field = fields.find(isLong)
+  if (field === undefined) return []
+  const column = columnOfField(field, columns)
+  return [
+    `the table '${table}' and the column '${column}' of ${field} are too long together: at most ${maxTableAndColumnBytes} characters`,
+  ]
 }
 
 const isName = (name: unknown): name is string =>
@@ -53,7 +72,7 @@ function tableErrors(table: unknown): string[] {
   return isOwnTable(table) ? [`table is '${table}', which belongs to the service or the database`] : []
 }
 
-function columnErrors(fields: readonly string[], field: string, name: unknown, table: unknown): string[] {
+function columnErrors(fields: readonly string[], field: string, name: unknown): string[] {
   if (field === 'id')
     return ['columns cannot include id: the primary key must be a column named id; rename it in the table']
   if (!fields.includes(field)) {
@@ -62,9 +81,7 @@ function columnErrors(fields: readonly string[], field: string, name: unknown, t
     return [`columns names '${field}', but body has no such field${hint}`]
   }
   if (!isName(name)) return [`columns.${field} ${nameRule}`]
-  if (reservedColumns.includes(name)) return [`columns.${field} is '${name}', which is reserved`]
-  if (typeof table !== 'string' || table.length + name.length <= maxTableAndColumnBytes) return []
-  return [`the names '${table}' and '${name}' are too long together: at most ${maxTableAndColumnBytes} characters`]
+  return reservedColumns.includes(name) ? [`columns.${field} is '${name}', which is reserved`] : []
 }
 
 /**

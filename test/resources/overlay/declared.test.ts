@@ -27,11 +27,15 @@ export function typed() {
   collection({ ...declared, columns: ['book_title'] })
 }
 
-const nameRule = "must be a lower-case name such as 'book_title', of at most 63 characters a-z, 0-9 and _"
+function tooLong(table: string, column: string, field: string) {
+  return `the table '${table}' and the column '${column}' of ${field} are too long together: at most 58 characters`
+}
+
+const nameRule = "must be a lower-case name such as 'book_title', of at most 52 characters a-z, 0-9 and _"
 const refused: [name: string, options: object, message: string][] = [
   ['a table with an invalid name', { table: 'Legacy Books' }, `table ${nameRule}`],
   ['a table with quotes', { table: 'books"; drop table x; --' }, `table ${nameRule}`],
-  ['a table with a long name', { table: 'b'.repeat(64) }, `table ${nameRule}`],
+  ['a table with a long name', { table: 'b'.repeat(53) }, `table ${nameRule}`],
   [
     'a table of the service',
     { table: 'webhooks' },
@@ -88,7 +92,17 @@ const refused: [name: string, options: object, message: string][] = [
   [
     'names that are too long together',
     { table: 't'.repeat(30), columns: { title: 'c'.repeat(30) } },
-    `the names '${'t'.repeat(30)}' and '${'c'.repeat(30)}' are too long together: at most 58 characters`,
+    tooLong('t'.repeat(30), 'c'.repeat(30), 'title'),
+  ],
+  [
+    'a table that is too long for the column of a field',
+    { table: 't'.repeat(52), body: Type.Object({ title: Line(1, 80), authorId: Type.Integer() }) },
+    tooLong('t'.repeat(52), 'author_id', 'authorId'),
+  ],
+  [
+    'a column that is too long for the table of the path',
+    { columns: { title: 'c'.repeat(44) } },
+    tooLong('resource_titles', 'c'.repeat(44), 'title'),
   ],
 ]
 
