@@ -1,3 +1,4 @@
+import { Text } from 'react-aria-components/Text'
 import {
   UNSTABLE_Toast as Toast,
   UNSTABLE_ToastContent as ToastContent,
@@ -27,7 +28,7 @@ export function Toasts() {
       {({ toast: one }) => (
         <Toast toast={one} className="toast">
           <ToastContent>
-            <span slot="title">{one.content.text}</span>
+            <Text slot="title">{one.content.text}</Text>
           </ToastContent>
           {one.content.action && (
             <Button
