@@ -42,13 +42,14 @@ interface Logged {
   atMs: number
 }
 
-const probes = new Set<string | undefined>(['/livez', '/readyz'])
+/** Routes whose successful responses are not stored: health checks, and the files of the console. */
+const omittedRoutes = new Set<string | undefined>(['/livez', '/readyz', '/console/assets/:file'])
 const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /**
  * Stores responses in the database: in each second at most `rate`, errors first, then writes, then reads. A request costs an
- * entry in a list, and nothing but a count once its list is full. Successful health checks are not stored. If the database
- * is slow, responses are dropped and counted rather than collected.
+ * entry in a list, and nothing but a count once its list is full. Successful responses of `omittedRoutes` are not stored. If
+ * the database is slow, responses are dropped and counted rather than collected.
  */
 export function requestLog(options: RequestLogOptions): RequestLog {
   const { now, onUnlogged } = options
@@ -84,7 +85,7 @@ export function requestLog(options: RequestLogOptions): RequestLog {
   const timer = setInterval(tick, secondMs)
   return {
     add: (line) => {
-      if (line.status >= 400 || !probes.has(line.route)) second.add(line, now)
+      if (line.status >= 400 || !omittedRoutes.has(line.route)) second.add(line, now)
     },
     flush,
     close: () => {

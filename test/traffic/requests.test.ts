@@ -162,9 +162,11 @@ forEachEngine((engine) => {
       assert.equal(missing, 4)
     })
 
-    it('stores failed health checks, but not successful ones', async () => {
+    it('stores failed health checks and files of the console, but not successful ones', async () => {
+      const file = { route: '/console/assets/:file' }
       await add(lineOf('probe-live', { route: '/livez' }), lineOf('probe-failed', { route: '/readyz', status: 503 }))
-      assert.deepEqual(await stored(), ['probe-failed'])
+      await add(lineOf('console-file', file), lineOf('console-gone', { ...file, status: 404 }))
+      assert.deepEqual(await stored(), ['probe-failed', 'console-gone'])
       assert.equal(missing, 0)
     })
 
