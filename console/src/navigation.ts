@@ -48,6 +48,17 @@ export const navigation: readonly Group[] = [
       { title: 'Signing keys', to: '/access/signing-keys', scopes: ['admin'], words: 'jwks rotate' },
     ],
   },
+  {
+    title: 'Operations',
+    entries: [
+      { title: 'Health', to: '/health', scopes: ['admin'], words: 'doctor checks disk storage space certificate' },
+      { title: 'Backups', to: '/backups', scopes: ['admin'], words: 'restore verify schedule' },
+      { title: 'Nodes', to: '/nodes', scopes: ['admin'], words: 'processes cluster heartbeat' },
+      { title: 'Versions', to: '/versions', scopes: ['admin'], words: 'deprecated retire sunset callers' },
+      { title: 'Audit log', to: '/audit', scopes: ['audit:read'], words: 'events history chain export' },
+      { title: 'Settings', to: '/settings', scopes: ['admin'], words: 'configuration environment variables' },
+    ],
+  },
 ]
 
 /** Returns the groups with the pages that a person may see. */

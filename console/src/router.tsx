@@ -1,6 +1,7 @@
 import { createRouter } from '@tanstack/react-router'
 import { accessRoutes } from './pages/access/route.ts'
 import { explorerRoute } from './pages/explorer/route.ts'
+import { operationsRoutes } from './pages/operations/route.ts'
 import { overviewRoute } from './pages/overview/route.ts'
 import { recordsRoutes } from './pages/records/route.ts'
 import { reportRoutes } from './pages/reports/route.ts'
@@ -19,6 +20,7 @@ const routeTree = rootRoute.addChildren([
   ...webhookRoutes,
   ...reportRoutes,
   explorerRoute,
+  ...operationsRoutes,
 ])
 
 export const router = createRouter({

@@ -1,3 +1,9 @@
+/** A sentence of the service, with the parts between backticks as code. */
+export function Prose({ children }: { children: string }) {
+  // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a text have no other key, and no state
+  return children.split('`').map((part, at) => (at % 2 === 1 ? <code key={at}>{part}</code> : part))
+}
+
 /** Text in its lines, such as a message or JSON. A long text scrolls; the box can be focused, to scroll it by keyboard. */
 export function Code({ label, children }: { label: string; children: string }) {
   return (
