@@ -6,7 +6,7 @@ import type { Program } from './processes.ts'
 export interface Faults {
   /** The number of each fault so far, and of starts that failed while PostgreSQL was down. */
   counts: { kills: number; postgresRestarts: number; failedStarts: number }
-  /** Stops the faults; resolves when everything that was stopped runs again. */
+  /** Stops the faults; resolves when everything that was stopped runs again, and rejects if a program did not start. */
   stop: () => Promise<void>
 }
 
@@ -28,12 +28,15 @@ export function startFaults(options: FaultsOptions): Faults {
   /** Resolves at this time after the start; returns false if the faults were stopped before. */
   const at = (ms: number) =>
     sleep(Math.max(0, begunMs + ms - performance.now()), true, { signal: stopped.signal }).catch(() => false)
-  const running = Promise.all([killNodes(options, counts, at), restartPostgres(options, counts, at)])
+  const running = [killNodes(options, counts, at), restartPostgres(options, counts, at)]
+  // One that fails, because a program does not start again, ends the others as well; `stop` rejects with its error.
+  for (const one of running) one.catch(() => stopped.abort())
   return {
     counts,
     stop: async () => {
       stopped.abort()
-      await running
+      await Promise.allSettled(running)
+      await Promise.all(running)
     },
   }
 }

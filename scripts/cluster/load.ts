@@ -6,7 +6,7 @@ const shares = { read: 40, list: 10, create: 15, change: 20, report: 5, look: 10
 const maxInFlight = 500
 
 export interface Load {
-  /** Actions that were started. */
+  /** Actions that were started, without those that were due while too many were in flight. */
   started: () => number
   /** Stops to start actions, and resolves when all of them have ended. */
   stop: () => Promise<void>
@@ -17,20 +17,21 @@ export function startLoad(perSecond: number, options: ActionOptions): Load {
   const actions = actionsOf(options)
   const running = new Set<Promise<void>>()
   const begunMs = performance.now()
-  let started = 0
+  let [due, started] = [0, 0]
   const startOne = () => {
     if (running.size >= maxInFlight) {
       options.tally.violations.add(`${maxInFlight} actions are in flight: the cluster does not respond`)
       return
     }
+    started++
     const action: Promise<void> = actions[pick(options.random)]()
       .catch((error: Error) => void options.tally.violations.add(String(error.stack)))
       .finally(() => running.delete(action))
     running.add(action)
   }
   const timer = setInterval(() => {
-    const due = Math.floor(((performance.now() - begunMs) * perSecond) / 1_000)
-    for (; started < due; started++) startOne()
+    const dueNow = Math.floor(((performance.now() - begunMs) * perSecond) / 1_000)
+    for (; due < dueNow; due++) startOne()
   }, 10)
   return {
     started: () => started,

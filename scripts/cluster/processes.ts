@@ -9,7 +9,10 @@ export interface Program {
   name: string
   pid: () => number | undefined
   isRunning: () => boolean
-  /** Starts the program; resolves when it is ready. Rejects with the end of its log if it exits before that. */
+  /**
+   * Starts the program; resolves when it is ready. Rejects with the end of its log if it exits before that, and kills it if it
+   * is not ready after a minute.
+   */
   start: () => Promise<void>
   /** Sends a signal and waits for the exit; sends SIGKILL after 40 seconds. Returns the exit code. */
   stop: (signal?: NodeJS.Signals) => Promise<number | null>
@@ -70,23 +73,30 @@ function programOf(folder: string, options: ProgramOptions): Program {
       isStopping = false
       const started = spawnInto(logFile, options)
       child = started
-      await untilReady(started, options, logFile)
+      await untilReady(started, options, logFile).catch(async (error) => {
+        await end(started, 'SIGKILL')
+        throw error
+      })
       started.once('exit', (code, signal) => {
         if (!isStopping) options.onUnexpectedExit?.(code, signal)
       })
     },
     stop: async (signal = 'SIGTERM') => {
       isStopping = true
-      const running = child
-      if (running === undefined || hasExited(running)) return running?.exitCode ?? null
-      const exited = once(running, 'exit')
-      running.kill(signal)
-      const timer = setTimeout(() => running.kill('SIGKILL'), killAfterMs)
-      await exited
-      clearTimeout(timer)
-      return running.exitCode
+      return child === undefined ? null : end(child, signal)
     },
   }
+}
+
+/** Sends a signal, and SIGKILL after 40 seconds, unless the program has exited. Returns the exit code. */
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
+  if (child.pid === undefined || hasExited(child)) return child.exitCode
+  const exited = once(child, 'exit')
+  child.kill(signal)
+  const timer = setTimeout(() => child.kill('SIGKILL'), killAfterMs)
+  await exited
+  clearTimeout(timer)
+  return child.exitCode
 }
 
 /** Starts a program in its own process group, so that Ctrl-C reaches only this script, which stops the programs in order. */

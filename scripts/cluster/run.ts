@@ -30,13 +30,18 @@ export interface RunResult {
 /** Sends the load, injects the faults or upgrades the nodes, and checks every promise at the end. */
 export async function runLoad(cluster: Cluster, options: ClusterOptions, run: RunOptions): Promise<RunResult> {
   const { random, say } = run
-  const ledger = openLedger(join(run.folder, 'ledger.jsonl'))
-  const receiver = await startReceiver(random)
-  const client = await openClient(cluster.baseUrl, cluster.authorityFile, cluster.client)
   const tally = newTally()
+  const closers: (() => unknown)[] = []
   try {
+    const ledger = openLedger(join(run.folder, 'ledger.jsonl'))
+    closers.push(ledger.close)
+    const receiver = await startReceiver(random)
+    closers.push(receiver.close)
+    const client = await openClient(cluster.baseUrl, cluster.authorityFile, cluster.client)
+    closers.push(client.close)
     await register(client, receiver)
     const load = startLoad(options.perSecond, { client, ledger, tally, random })
+    closers.push(load.stop)
     const disturbed = await disturb(cluster, options, run)
     await load.stop()
     writeFileSync(join(run.folder, 'failures.log'), tally.failures.map((line) => `${line}\n`).join(''))
@@ -58,9 +63,7 @@ export async function runLoad(cluster: Cluster, options: ClusterOptions, run: Ru
     )
     return { started: load.started(), tally, faults: disturbed.counts, checks }
   } finally {
-    await client.close()
-    receiver.close()
-    ledger.close()
+    for (const closer of closers.reverse()) await closer()
   }
 }
 
@@ -84,12 +87,15 @@ async function disturb(
   const endMs = performance.now() + durationMs
   const faults = startFaults({ ...options, durationMs, nodes, postgres, random, say })
   const wrong: string[] = []
-  if (options.upgradeFrom !== null) {
-    await sleep(durationMs / 4)
-    wrong.push(...(await upgradeNodes({ nodes, code: checkout, say })))
+  try {
+    if (options.upgradeFrom !== null) {
+      await sleep(durationMs / 4)
+      wrong.push(...(await upgradeNodes({ nodes, code: checkout, say })))
+    }
+    await sleep(Math.max(0, endMs - performance.now()))
+  } finally {
+    await faults.stop()
   }
-  await sleep(Math.max(0, endMs - performance.now()))
-  await faults.stop()
   return { counts: faults.counts, wrong: [...wrong, ...unexpectedExits] }
 }
 

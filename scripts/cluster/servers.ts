@@ -1,10 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { globSync, mkdirSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import pg from 'pg'
 import { freePort } from '../../src/listeners.ts'
+import { asPostgres, giveToPostgres, postgresProgram } from '../../test/support/postgres-programs.ts'
 import type { Program, Programs } from './processes.ts'
 import { accepts } from './proxies.ts'
 
@@ -17,31 +18,14 @@ const succeeds = (work: Promise<unknown>) =>
 
 const isInstalled = (program: string, ...args: string[]) => spawnSync(program, args).status === 0
 
-/** PostgreSQL refuses to run as root, so it runs as the user `postgres` then. */
-const asPostgres =
-  process.getuid?.() === 0 ? ['setpriv', '--reuid', 'postgres', '--regid', 'postgres', '--init-groups'] : []
-
-/** Returns the folder of the newest PostgreSQL on this machine. */
-function postgresPrograms(): string {
-  const found = globSync('/usr/lib/postgresql/*/bin/initdb').toSorted((a, b) =>
-    a.localeCompare(b, 'en', { numeric: true }),
-  )
-  const newest = found.at(-1)
-  if (newest === undefined) throw new Error('PostgreSQL is not installed: there is no /usr/lib/postgresql/*/bin/initdb')
-  return dirname(newest)
-}
-
 /** Creates and starts a PostgreSQL server with the usual durability, and an empty database. */
 export async function startPostgres(programs: Programs): Promise<{ program: Program; url: string }> {
-  const bin = postgresPrograms()
   const data = join(programs.folder, 'postgres')
   mkdirSync(data)
-  const [setpriv, ...as] = [...asPostgres, join(bin, 'initdb')]
-  if (asPostgres.length > 0) execFileSync('chown', ['postgres', data])
-  execFileSync(setpriv as string, [...as, '-D', data, '-A', 'trust', '-U', 'postgres', '-E', 'UTF8', '--locale=C'], {
-    cwd: programs.folder,
-    stdio: 'ignore',
-  })
+  giveToPostgres(data)
+  const options = ['-D', data, '-A', 'trust', '-U', 'postgres', '-E', 'UTF8', '--locale=C']
+  const [initdb, ...args] = asPostgres(postgresProgram('initdb'), ...options)
+  execFileSync(initdb, args, { cwd: programs.folder, stdio: 'ignore' })
   const port = await freePort()
   const settings = [
     `listen_addresses=${host}`,
@@ -53,7 +37,7 @@ export async function startPostgres(programs: Programs): Promise<{ program: Prog
   const program = programs.add({
     name: 'postgres',
     command: () => [
-      ...[...asPostgres, join(bin, 'postgres'), '-D', data, '-p', String(port)],
+      ...asPostgres(postgresProgram('postgres'), '-D', data, '-p', String(port)),
       ...settings.flatMap((setting) => ['-c', setting]),
     ],
     env: process.env,

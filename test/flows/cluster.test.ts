@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { openPrograms } from '../../scripts/cluster/processes.ts'
 import { ended, killAll, project, start } from '../cli/support.ts'
+import { hasPostgresPrograms } from '../support/postgres-programs.ts'
 
 after(killAll)
 
@@ -11,12 +14,24 @@ const isInstalled = (program: string, argument: string) => spawnSync(program, [a
 const missing = [
   ...(isInstalled('nginx', '-v') ? [] : ['nginx']),
   ...(isInstalled('redis-server', '--version') ? [] : ['redis-server']),
-  ...(existsSync('/usr/lib/postgresql') ? [] : ['PostgreSQL']),
+  ...(hasPostgresPrograms ? [] : ['PostgreSQL']),
 ]
 const skip = missing.length > 0 ? `not installed: ${missing.join(', ')}` : false
 
 const cluster = (...args: string[]) =>
   start(process.execPath, [join(project, 'scripts', 'cluster.ts'), ...args], { PATH: String(process.env.PATH) })
+
+describe('a program of the cluster', () => {
+  it('is killed if its readiness check fails', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'plinth-programs-'))
+    t.after(() => rmSync(folder, { recursive: true }))
+    const isReady = () => Promise.reject(new Error('not ready'))
+    const options = { name: 'sleep', command: () => ['sleep', '600'], env: process.env, isReady }
+    const program = openPrograms(folder).add(options)
+    await assert.rejects(program.start(), /^Error: not ready$/)
+    assert.equal(program.isRunning(), false)
+  })
+})
 
 describe('scripts/cluster.ts', () => {
   it('loses no accepted write while a node is killed and PostgreSQL restarts', { skip, timeout: 300_000 }, async () => {

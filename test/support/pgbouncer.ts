@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { freePort } from '../../src/listeners.ts'
+import { asPostgres } from './postgres-programs.ts'
 import { eventually } from './service.ts'
 
 const program = ['/usr/sbin/pgbouncer', 'pgbouncer'].find((path) => spawnSync(path, ['--version']).status === 0)
@@ -35,10 +36,7 @@ export async function pgbouncer(serverUrl: string): Promise<PgBouncerUnderTest> 
   ]
   writeFileSync(join(folder, 'config'), `${lines.join('\n')}\n`)
   writeFileSync(join(folder, 'users'), `"${server.username}" ""\n`)
-  const isRoot = process.getuid?.() === 0
-  // PgBouncer refuses to run as root.
-  const asUser = isRoot ? ['setpriv', '--reuid', 'postgres', '--regid', 'postgres', '--init-groups'] : []
-  const [command = '', ...args] = [...asUser, program as string, '--quiet', join(folder, 'config')]
+  const [command, ...args] = asPostgres(program as string, '--quiet', join(folder, 'config'))
   const child = spawn(command, args, { stdio: 'ignore', cwd: folder })
   const urlOf = (pathname: string) => Object.assign(new URL(serverUrl), { hostname: '127.0.0.1', port, pathname }).href
   const say = async (text: string) => {

@@ -1,17 +1,15 @@
-import { execFile, spawnSync } from 'node:child_process'
-import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { freePort } from '../../src/listeners.ts'
+import { asPostgres, giveToPostgres, hasPostgresPrograms, postgresProgram } from './postgres-programs.ts'
 
 const run = promisify(execFile)
 
-/** The folder of `initdb` and `pg_ctl`: that in PATH, or the newest of Debian's. */
-const programs = foundPrograms()
-
 /** The reason to skip tests that need their own PostgreSQL server, or false if its programs are installed. */
-export const clusterMissing: string | false = programs === undefined ? 'initdb is not installed' : false
+export const clusterMissing: string | false = hasPostgresPrograms ? false : 'initdb is not installed'
 
 /** A PostgreSQL server with its own data folder, which a test can stop, kill and promote. */
 export interface PostgresServer {
@@ -67,31 +65,14 @@ async function serverIn(root: string): Promise<PostgresServer> {
   }
 }
 
-/** Runs a program of PostgreSQL; as the user `postgres` if this process is root, because the server refuses root. */
-async function program(name: string, args: string[]): Promise<void> {
-  const file = join(programs ?? '', name)
-  const asOther = ['--reuid', 'postgres', '--regid', 'postgres', '--init-groups', file]
-  const [command, all] = isRoot ? ['setpriv', [...asOther, ...args]] : [file, args]
-  await run(command, all, { cwd: tmpdir() })
+/** Runs a program of PostgreSQL. */
+async function program(name: string, options: string[]): Promise<void> {
+  const [command, ...args] = asPostgres(postgresProgram(name), ...options)
+  await run(command, args, { cwd: tmpdir() })
 }
-
-const isRoot = process.getuid?.() === 0
 
 function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-postgres-'))
-  if (isRoot) chownSync(folder, idOf('-u'), idOf('-g'))
+  giveToPostgres(folder)
   return folder
-}
-
-const idOf = (option: string) => Number(spawnSync('id', [option, 'postgres']).stdout.toString())
-
-function foundPrograms(): string | undefined {
-  if (spawnSync('initdb', ['--version']).status === 0) return ''
-  const root = '/usr/lib/postgresql'
-  try {
-    const versions = readdirSync(root).sort((one, other) => Number(other) - Number(one))
-    return versions.map((version) => join(root, version, 'bin'))[0]
-  } catch {
-    return undefined
-  }
 }
