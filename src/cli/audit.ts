@@ -156,11 +156,16 @@ async function exportMonth({ db, sealer }: Stores, config: Config, month: string
     const known = first === undefined ? '' : `, but ${first} to ${last} are`
     throw new Error(`${month} is not archived${known}; plinth audit list --from ${month}-01 prints its entries`)
   }
-  const entries = archivedEntries(await storeOf(config), sealer, archive)
-  const lines = Readable.from(entries).map((row) => `${JSON.stringify(auditView(row))}\n`)
-  if (file === undefined) return pipeline(lines, process.stdout, { end: false })
+  const store = await storeOf(config)
+  const entries = () => archivedEntries(store, sealer, archive)
+  const lines = () => Readable.from(entries()).map((row) => `${JSON.stringify(auditView(row))}\n`)
+  if (file === undefined) {
+    // Read twice, because what is printed cannot be removed if the end of the archive is not valid.
+    for await (const _ of entries());
+    return pipeline(lines(), process.stdout, { end: false })
+  }
   const target = await open(file, 'wx', 0o600)
-  await pipeline(lines, target.createWriteStream()).catch(async (error) => {
+  await pipeline(lines(), target.createWriteStream()).catch(async (error) => {
     await rm(file)
     throw error
   })

@@ -206,6 +206,22 @@ forEachEngine((engine) => {
       assert.equal(await sweep(), 3)
     })
 
+    it('starts again an hour after a failed run', async () => {
+      await add('2025-03-10T00:00:00.000Z', 3)
+      let isDown = true
+      const create: ArchiveStore['create'] = async (key) => {
+        if (isDown) throw new Error('The store is down')
+        return store.create(key)
+      }
+      const sweep = sweepOf({ store: { ...store, create } })
+      await assert.rejects(sweep(), /The store is down/)
+      isDown = false
+      clock.ms += hourMs - 1
+      assert.equal(await sweep(), 0)
+      clock.ms += 1
+      assert.equal(await sweep(), 3)
+    })
+
     it('runs on one node at a time; after ten minutes, another node takes over from one that stalled, whose run then fails', async () => {
       await add('2025-03-10T00:00:00.000Z', 3)
       const [opened, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]

@@ -93,7 +93,7 @@ describe('plinth audit with archived months', () => {
     assert.match((await commands.run(['audit', 'export', '--month', '2025-13'])).stderr, /a year and a month/)
   })
 
-  it('verify --archive and export name an altered archive, and export leaves no file', async () => {
+  it('verify --archive and export name an altered archive, and export leaves no file and prints no entry', async () => {
     const bytes = readFileSync(archiveFile)
     writeFileSync(archiveFile, bytes.subarray(0, bytes.length - 9))
     const verified = await commands.run(['audit', 'verify', '--archive'])
@@ -103,6 +103,8 @@ describe('plinth audit with archived months', () => {
     const exported = await commands.run(['audit', 'export', '--month', '2025-01', file])
     assert.deepEqual([exported.code, existsSync(file)], [1, false])
     assert.match(exported.stderr, /audit-2025-01-\S+ is damaged/)
+    const printed = await ended(plinth(['audit', 'export', '--month', '2025-01'], env))
+    assert.deepEqual([printed.code, printed.stdout], [1, ''])
     writeFileSync(archiveFile, bytes)
   })
 })
