@@ -7,6 +7,7 @@ import { sealedResponses } from './idempotency/store.ts'
 import { sealedKeys } from './oauth/keys/stored-keys.ts'
 import { keepPrivate } from './private-files.ts'
 import { resultsFolder } from './reports/files/open.ts'
+import { ConfigError } from './startup-errors.ts'
 import { type KeyNotices, openSealer, type StoredSealer } from './storage/data-keys/open.ts'
 import type { SealedColumn } from './storage/data-keys/sealed-columns.ts'
 import type { Database } from './storage/database.ts'
@@ -141,10 +142,14 @@ export function masterKey(
 /** Returns the configured key (PLINTH_MASTER_KEY), or the key in `folder`; undefined if there is none yet. */
 export function existingMasterKey(given: string | null, folder: string): Buffer | undefined {
   if (given !== null) return masterKeyBytes(given)
-  const path = join(folder, masterKeyFile)
+  return masterKeyIn(join(folder, masterKeyFile))
+}
+
+/** Returns the master key in a file; undefined if there is no such file. Throws `ConfigError` if it contains anything else. */
+export function masterKeyIn(path: string): Buffer | undefined {
   if (!existsSync(path)) return undefined
-  const key = Buffer.from(readFileSync(path, 'utf8').trim(), 'base64')
-  if (key.length !== keyBytes) throw new Error(`${path} does not hold a key of ${keyBytes} bytes`)
+  const key = masterKeyBytes(readFileSync(path, 'utf8').trim())
+  if (key.length !== keyBytes) throw new ConfigError(`${path} does not hold a key of ${keyBytes} bytes`)
   return key
 }
 

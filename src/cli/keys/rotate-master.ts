@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Config } from '../../config/config.ts'
@@ -9,7 +9,7 @@ import { ConfigError } from '../../startup-errors.ts'
 import { keysLoadedWithinMs } from '../../storage/data-keys/open.ts'
 import { excludeNodes } from '../../storage/exclude-nodes.ts'
 import { writeFileAtomically } from '../../storage/files/atomic-file.ts'
-import { existingMasterKey, masterKeyBytes, masterKeyFile, openStores, type Stores } from '../../stores.ts'
+import { existingMasterKey, masterKeyBytes, masterKeyFile, masterKeyIn, openStores, type Stores } from '../../stores.ts'
 import { print } from '../print.ts'
 import { type RotationOutcome, type RotationStep, rotateMasterKey } from './rotation.ts'
 
@@ -71,10 +71,8 @@ function keyInFolder(
     const text = (given ?? randomBytes(keyBytes)).toString('base64')
     writeFileAtomically(path, text, { mode: 0o600, replace: false })
   }
-  if (!existsSync(path)) return undefined
-  const key = masterKeyBytes(readFileSync(path, 'utf8').trim())
-  if (key.length !== keyBytes) throw new ConfigError(`${path} does not hold a key of ${keyBytes} bytes`)
-  if (given !== undefined && !given.equals(key))
+  const key = masterKeyIn(path)
+  if (key !== undefined && given !== undefined && !given.equals(key))
     throw new ConfigError(`${path} contains a key other than PLINTH_NEW_MASTER_KEY: unset PLINTH_NEW_MASTER_KEY`)
   return key
 }
