@@ -181,8 +181,10 @@ interface Failure {
   errors?: readonly { field: string; message: string }[]
 }
 
-/** Returns a failed command's error message, which lists the invalid options and the values they allow. */
+/** Returns a failed command's error message, which lists the invalid options and the values they allow, or all causes. */
 function failureText(error: unknown): string {
+  if (error instanceof AggregateError)
+    return [error.message, ...error.errors.map(failureText)].filter(Boolean).join('\n')
   const { message = String(error), code = '', errors = [] } = Object(error) as Failure
   // A message that does not repeat the field errors has content of its own, so it is returned unchanged.
   const isByField = code === 'INVALID_INPUT' || errors.every(({ message: rule }) => message.includes(rule))

@@ -47,13 +47,14 @@ const drainMs = 18_000
  */
 export async function startService(config: Config, definition: Definition, version: string): Promise<Service> {
   const closers: (() => unknown)[] = []
-  /** Runs every closer, even after one has failed, as some do while the database is down. Then throws the first error. */
+  /** Runs every closer, even after one has failed, as some do while the database is down. Then throws their errors. */
   const close = async () => {
     const errors: unknown[] = []
     for (const closer of closers.splice(0).reverse()) {
       await (async () => closer())().catch((error: unknown) => errors.push(error))
     }
-    if (errors.length > 0) throw errors[0]
+    if (errors.length > 1) throw new AggregateError(errors, 'Several components did not close')
+    if (errors.length === 1) throw errors[0]
   }
   try {
     const { flush, ...service } = await start(config, definition, version, (closer) => closers.push(closer))
