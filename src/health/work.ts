@@ -1,9 +1,8 @@
-import { sql } from 'kysely'
 import { ageText, count } from '../backup/describe.ts'
 import { firstRun, lastCompletedRun, lastRun } from '../backup/schedule/runs.ts'
 import { countOf, earliestDues } from '../metrics/stored-state.ts'
 import { maxCounted, type QueueName, queues } from '../queue/queue.ts'
-import { waitingJobs } from '../queue/waiting-jobs.ts'
+import { hasQueues, waitingJobs } from '../queue/waiting-jobs.ts'
 import { iso } from '../storage/ids.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 
@@ -11,12 +10,6 @@ const warnDueMs = 5 * 60_000
 const failDueMs = 3_600_000
 
 const workerCure = 'Check that a process with the role worker runs, and its log; or add workers'
-
-async function hasQueue({ db: { read, engine } }: DatabaseContext): Promise<boolean> {
-  if (engine.name === 'sqlite') return true
-  const { rows } = await sql<{ found: boolean }>`select to_regclass('pgboss.job') is not null as found`.execute(read)
-  return rows[0]?.found === true
-}
 
 const atMost = (n: number, one: string, many?: string) =>
   n >= maxCounted ? `${maxCounted.toLocaleString('en')} or more ${many ?? `${one}s`}` : count(n, one, many)
@@ -34,9 +27,8 @@ export const workChecks: readonly Check<DatabaseContext>[] = [
     area: 'queue',
     title: 'Waiting jobs',
     rule: 'Warns if a job has been due for 5 minutes, fails after an hour',
-    run: async (context) => {
-      const { db, databaseNow } = context
-      if (!(await hasQueue(context))) return pass('The first start creates the queue')
+    run: async ({ db, databaseNow }) => {
+      if (!(await hasQueues(db))) return pass('The first start creates the queue')
       const nowMs = await databaseNow()
       let oldestMs = 0
       const texts: string[] = []

@@ -149,7 +149,7 @@ onPostgres((engine) => {
       await unavailable(sql`select pg_sleep(3)`.execute(hasty.read))
       const silent = hasty.write(async (tx) => {
         await sql`set local statement_timeout = 9000`.execute(tx)
-        await sql`select pg_sleep(0.9)`.execute(tx)
+        await sql`select pg_sleep(5)`.execute(tx)
       })
       const error = await failureOf(silent)
       const expected = ['Error: PostgreSQL did not respond within 700 ms', true]

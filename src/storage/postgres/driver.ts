@@ -105,8 +105,7 @@ const cancellableRunner =
       }
     }
     const stop = () => {
-      // If the statement cannot be cancelled, for example behind a connection pooler, the server's statement timeout
-      // applies.
+      // If the cancellation fails, for example because no connection is free, the server's statement timeout applies.
       cancelled = cancel().catch(() => {})
     }
     signal.addEventListener('abort', stop)

@@ -79,7 +79,7 @@ export function breakConnection(client: pg.PoolClient, error: Error): void {
 }
 
 const removesLimit = /^set (local )?statement_timeout = 0$/
-const restoresLimit = /^(commit|rollback|reset statement_timeout)$/
+const restoresLimit = /^(commit|rollback)$/
 
 /**
  * Closes a connection whose server has not responded for this long, which happens if the network loses packets. Its
