@@ -18,17 +18,10 @@ export function useCache(name: string): Cache {
   return useMemo(() => cacheOf(queries, name), [queries, name])
 }
 
-interface Pages {
-  pages: ListPage<Row>[]
-  pageParams: unknown[]
-}
-
 function cacheOf(queries: QueryClient, name: string): Cache {
   const mapPages = (map: (items: Row[]) => Row[]) =>
-    queries.setQueriesData<Pages | number | null>({ queryKey: listKey(name) }, (data) =>
-      typeof data === 'object' && data !== null && 'pages' in data
-        ? { ...data, pages: data.pages.map((page) => ({ ...page, items: map(page.items) })) }
-        : data,
+    queries.setQueriesData<ListPage<Row> | number | null>({ queryKey: listKey(name) }, (data) =>
+      typeof data === 'object' && data !== null ? { ...data, items: map(data.items) } : data,
     )
   const changed = () => {
     void queries.invalidateQueries({ queryKey: [...listKey(name), 'count'] })

@@ -1,4 +1,4 @@
-import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { ApiError, authorizedFetch, linkOf } from '../../api/client.ts'
 import { type Session, useSession } from '../../session/session.ts'
@@ -34,8 +34,6 @@ function sender(session: Session): Send {
         headers: {
           accept: 'application/json, application/problem+json',
           ...(body !== undefined && { 'content-type': type }),
-          // A POST whose response was lost can be sent again.
-          ...(method === 'POST' && { 'idempotency-key': crypto.randomUUID() }),
           ...headers,
         },
         ...(body !== undefined && { body: JSON.stringify(body) }),
@@ -88,13 +86,12 @@ export const listKey = (name: string) => ['records', name, 'list'] as const
 export const deletedKey = (name: string) => ['records', name, 'deleted'] as const
 export const rowKey = (name: string, id: string | number) => ['records', name, 'row', String(id)] as const
 
-/** Reads a list page by page, as the person scrolls. `path` has the query, but no cursor. */
+/** Reads a list one page after the other. All pages that were read stay in memory. `path` has the query, but no cursor. */
 export function usePages<Item>(key: readonly string[], path: string) {
   const send = useSend()
   return useInfiniteQuery({
     queryKey: [...key, path],
     initialPageParam: path,
-    placeholderData: keepPreviousData,
     queryFn: ({ pageParam, signal }) => readPage<Item>(send, pageParam, signal),
     getNextPageParam: ({ next }) => next,
   })
@@ -133,3 +130,6 @@ export function useRow(resource: Resource, id: string | number, enabled = true) 
 
 /** The header that makes a change fail with 412 if the row has changed since it was read. */
 export const ifMatch = (etag: string | null): Record<string, string> => (etag === null ? {} : { 'if-match': etag })
+
+/** Returns true if the service refused a change because the row has changed since it was read. */
+export const isOutdated = (error: unknown): boolean => error instanceof ApiError && error.status === 412

@@ -11,7 +11,7 @@ import { toast } from '../../ui/toast.tsx'
 import { RestoreMany } from './bulk.tsx'
 import { useCache } from './cache.ts'
 import { allows, deletedKey, pageSize, usePages, useSend } from './data.ts'
-import { toggled } from './grid.tsx'
+import { toggled } from './grid-row.tsx'
 import { type Resource, type Row, titleOf } from './model.ts'
 import { restoreRow } from './remove.ts'
 import { WithResource } from './resources.tsx'
@@ -74,7 +74,14 @@ function DeletedRows({ resource }: { resource: Resource }) {
         </section>
       )}
       {isRestoring && (
-        <RestoreMany {...{ resource, ids: [...selected], onClose: () => setRestoring(false), onDone: clear }} />
+        <RestoreMany
+          {...{
+            resource,
+            ids: [...selected],
+            onClose: () => setRestoring(false),
+            onDone: (ids) => setSelected(new Set(ids)),
+          }}
+        />
       )}
       <ul className="record-deleted">
         {rows.map((row) => (

@@ -1,10 +1,9 @@
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
-import { ApiError } from '../../api/client.ts'
 import { toast } from '../../ui/toast.tsx'
 import { useCache } from './cache.ts'
 import { Conflict } from './conflict.tsx'
-import { ifMatch, type Loaded, readRow, useSend } from './data.ts'
+import { ifMatch, isOutdated, type Loaded, readRow, useSend } from './data.ts'
 import { RecordForm } from './form.tsx'
 import { changedBody, type Draft, draftOf } from './form-values.ts'
 import type { Resource, Row } from './model.ts'
@@ -31,16 +30,20 @@ export function EditRow({ resource, loaded, onDone }: EditProps) {
     onDone()
   }
   const save = useMutation({
-    mutationFn: async ({ body, etag }: { body: object; etag: string | null }): Promise<Loaded> => {
-      const answer = await send('PATCH', `${path}/${base.row.id}`, { body, headers: ifMatch(etag) })
-      return { row: answer.body as Row, etag: answer.headers.get('etag') }
+    mutationFn: async ({ body, etag }: { body: object; etag: string | null }): Promise<Outcome> => {
+      const at = `${path}/${encodeURIComponent(base.row.id)}`
+      try {
+        const answer = await send('PATCH', at, { body, headers: ifMatch(etag) })
+        return { saved: { row: answer.body as Row, etag: answer.headers.get('etag') } }
+      } catch (error) {
+        if (!isOutdated(error)) throw error
+        return { theirs: await readRow(send, resource, base.row.id) }
+      }
     },
-    onSuccess: (loaded) => {
-      saved(loaded)
-      toast(`Saved ${noun} #${loaded.row.id}`)
-    },
-    onError: async (error) => {
-      if (isOutdated(error)) setTheirs(await readRow(send, resource, base.row.id))
+    onSuccess: (outcome) => {
+      if ('theirs' in outcome) return setTheirs(outcome.theirs)
+      saved(outcome.saved)
+      toast(`Saved ${noun} #${outcome.saved.row.id}`)
     },
   })
   const submit = (from: Draft = before, etag = base.etag) => {
@@ -63,7 +66,7 @@ export function EditRow({ resource, loaded, onDone }: EditProps) {
     <>
       <RecordForm
         {...{ fields, draft, errors, isNew: false, action: 'Save' }}
-        error={isOutdated(save.error) ? null : save.error}
+        error={save.error}
         isRunning={save.isPending}
         onChange={setDraft}
         onSubmit={() => submit()}
@@ -85,4 +88,5 @@ export function EditRow({ resource, loaded, onDone }: EditProps) {
   )
 }
 
-const isOutdated = (error: unknown): boolean => error instanceof ApiError && error.status === 412
+/** The saved row, or the row as someone else has changed it meanwhile. */
+type Outcome = { saved: Loaded } | { theirs: Loaded }

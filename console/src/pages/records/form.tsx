@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useId, useState } from 'react'
+import { ApiError } from '../../api/client.ts'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
 import { fieldError, SelectField, TextField } from '../../ui/fields.tsx'
 import { messageOf } from '../../ui/states.tsx'
-import { allows, readPage, readRow, useResources, useSend } from './data.ts'
+import { allows, readPage, readRow, rowKey, useResources, useSend } from './data.ts'
 import { choicesOf, controlOf, type Draft } from './form-values.ts'
 import { type Field, type Row, titleOf } from './model.ts'
 
@@ -30,13 +31,13 @@ export function RecordForm({ fields, draft, onChange, errors, error, isNew, ...f
     form.onSubmit()
   }
   const errorOf = (name: string) => errors[name] ?? fieldError(error, name)
-  const isPlaced = fields.some(({ name }) => errorOf(name) !== undefined)
+  const wrong = error instanceof ApiError ? error.fields : []
+  const isPlaced = wrong.length > 0 && wrong.every(({ field }) => fields.some(({ name }) => name === nameOf(field)))
   return (
     <form className="stack" noValidate onSubmit={submit}>
       {error !== null && (
         <p className="notice wrong" role="alert">
-          {isPlaced ? 'Some fields need a change. ' : ''}
-          {messageOf(error)}
+          {isPlaced ? 'Some fields need a change.' : messageOf(error)}
         </p>
       )}
       <div className="record-form">
@@ -61,6 +62,9 @@ export function RecordForm({ fields, draft, onChange, errors, error, isNew, ...f
     </form>
   )
 }
+
+/** Returns the name of a field of an error, which may be a JSON pointer. */
+const nameOf = (field: string) => field.replace(/^\//, '')
 
 interface FieldControlProps {
   field: Field
@@ -111,6 +115,8 @@ interface ReferenceFieldProps {
 
 const minSearched = 2
 
+const isMissing = (error: unknown) => error instanceof ApiError && error.status === 404
+
 /** The id of a row of another resource: typed, or chosen among the rows that a text finds. */
 function ReferenceField({ resource: name, value, onChange, ...field }: ReferenceFieldProps) {
   const session = useSession()
@@ -120,7 +126,7 @@ function ReferenceField({ resource: name, value, onChange, ...field }: Reference
   const target = useResources().data?.find((one) => one.name === name)
   const mayRead = target !== undefined && allows(session, target.can.read)
   const chosen = useQuery({
-    queryKey: ['records', name, 'title', value],
+    queryKey: [...rowKey(name, value), 'title'],
     enabled: mayRead && value !== '',
     retry: false,
     queryFn: async () => (target ? titleOf((await readRow(send, target, value)).row, target) : null),
@@ -129,9 +135,9 @@ function ReferenceField({ resource: name, value, onChange, ...field }: Reference
   const found = useQuery({
     queryKey: ['records', name, 'find', text],
     enabled: isSearchable && text.length >= minSearched,
-    queryFn: ({ signal }) => readPage<Row>(send, `/${name}?limit=10&q=${encodeURIComponent(text)}`, signal),
+    queryFn: ({ signal }) => readPage<Row>(send, `${target?.path}?limit=10&q=${encodeURIComponent(text)}`, signal),
   })
-  const title = chosen.isError ? 'No such row' : chosen.data
+  const title = isMissing(chosen.error) ? 'No such row' : chosen.data
   return (
     <div className="stack tight">
       <TextField {...field} value={value} onChange={onChange} hint={title ?? field.hint ?? `Id in ${name}`} />

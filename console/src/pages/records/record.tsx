@@ -4,8 +4,7 @@ import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
 import { Facts, Page, Section } from '../../ui/page.tsx'
-import { Empty, Loaded, messageOf } from '../../ui/states.tsx'
-import { toast } from '../../ui/toast.tsx'
+import { Empty, Loaded } from '../../ui/states.tsx'
 import { allows, type Loaded as LoadedRow, useRow } from './data.ts'
 import { EditRow } from './edit.tsx'
 import { History } from './history.tsx'
@@ -63,14 +62,16 @@ function Remove({ resource, loaded: { row, etag } }: { resource: Resource; loade
   const session = useSession()
   const navigate = useNavigate()
   const remove = useRemoval(resource)
+  const [isRunning, setRunning] = useState(false)
   if (!allows(session, resource.can.remove)) return null
-  const press = () =>
-    remove(row.id, etag).then(
-      () => navigate({ to: '/records/$resource', params: { resource: resource.name } }),
-      (error: unknown) => void toast(messageOf(error)),
-    )
+  const press = async () => {
+    setRunning(true)
+    const isRemoved = await remove(row.id, etag)
+    setRunning(false)
+    if (isRemoved) await navigate({ to: '/records/$resource', params: { resource: resource.name } })
+  }
   return (
-    <Button look="danger" onPress={() => void press()}>
+    <Button look="danger" isDisabled={isRunning} onPress={() => void press()}>
       Delete
     </Button>
   )

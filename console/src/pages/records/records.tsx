@@ -1,19 +1,19 @@
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { useCallback, useEffect, useRef, useState } from 'react'
+import { useState } from 'react'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
-import { CheckField } from '../../ui/fields.tsx'
 import { countText } from '../../ui/format.tsx'
 import { Page } from '../../ui/page.tsx'
-import { Empty, Failed, Loading } from '../../ui/states.tsx'
+import { Empty, Failed, Loading, messageOf } from '../../ui/states.tsx'
 import { BulkActions } from './bulk.tsx'
 import { CsvButton } from './csv.tsx'
-import { allows, listKey, pageSize, useCount, usePages } from './data.ts'
-import { FilterBuilder } from './filters.tsx'
+import { allows, listKey, pageSize, useCount } from './data.ts'
 import { Grid } from './grid.tsx'
+import { type LongList, useLongList } from './long-list.ts'
 import type { Field, Resource, Row } from './model.ts'
 import { WithResource } from './resources.tsx'
 import type { TableSearch } from './route.ts'
+import { Toolbar } from './toolbar.tsx'
 
 /** The table of one resource. */
 export function Records() {
@@ -58,13 +58,13 @@ function RecordTable({ resource }: { resource: Resource }) {
   )
 }
 
-function TableActions({ resource: { name, noun, can } }: { resource: Resource }) {
+function TableActions({ resource: { name, title, noun, can } }: { resource: Resource }) {
   const session = useSession()
   return (
     <>
       {allows(session, can.listDeleted) && (
         <Link className="button" to="/records/$resource/deleted" params={{ resource: name }}>
-          Deleted
+          Deleted {title.toLowerCase()}
         </Link>
       )}
       {allows(session, can.create) && (
@@ -76,147 +76,87 @@ function TableActions({ resource: { name, noun, can } }: { resource: Resource })
   )
 }
 
-const noRows: Row[] = []
 const noneSelected: ReadonlySet<string | number> = new Set()
 
 function Rows({ resource }: { resource: Resource }) {
-  const { name, title } = resource
+  const { name } = resource
   const search = useSearch({ from: '/records/$resource' })
   const navigate = useNavigate({ from: '/records/$resource' })
   const change = (changes: Partial<TableSearch>) =>
     void navigate({ search: (before) => ({ ...before, ...changes }), replace: true })
-  const path = listPath(resource, search, pageSize)
-  const pages = usePages<Row>(listKey(name), path)
+  const list = useLongList<Row>(listKey(name), listPath(resource, search, pageSize))
   const count = useCount(name, listPath(resource, search, 1))
   const [selected, setSelected] = useState(noneSelected)
-  const rows = pages.data?.pages.flatMap(({ items }) => items) ?? noRows
-  const { fetchNextPage } = pages
-  const more = useCallback(() => void fetchNextPage(), [fetchNextPage])
+  const total = count.data ?? null
   const open = (row: Row) =>
     void navigate({ to: '/records/$resource/row/$id', params: { resource: name, id: String(row.id) } })
-  const isNarrowed = search.q !== undefined || (search.filters?.length ?? 0) > 0
-  const columns = columnsOf(resource, search.columns)
   return (
     <>
-      <Toolbar {...{ resource, search, columns }} onChange={change} />
+      <Toolbar {...{ resource, search, columns: columnsOf(resource, search.columns) }} onChange={change} />
       <div className="row between">
         <p className="quiet small" role="status">
-          {countLine(count.data ?? null, rows.length, pages.hasNextPage)}
+          {list.isPending || list.error !== null ? '' : countLine(total, list)}
         </p>
-        <CsvButton resource={resource} path={listPath(resource, search, 200)} total={count.data ?? null} />
+        <CsvButton resource={resource} path={listPath(resource, search, 200)} total={total} />
       </div>
       {selected.size > 0 && (
-        <BulkActions resource={resource} ids={[...selected]} onDone={() => setSelected(noneSelected)} />
+        <BulkActions resource={resource} ids={[...selected]} onDone={(ids) => setSelected(new Set(ids))} />
       )}
-      {pages.isPending && <Loading />}
-      {pages.isError && <Failed error={pages.error} onRetry={() => void pages.refetch()} />}
-      {pages.isSuccess && rows.length === 0 && !pages.hasNextPage && (
-        <Empty title={isNarrowed ? 'Nothing matches' : `There are no ${title.toLowerCase()} yet`}>
-          {isNarrowed && (
-            <Button onPress={() => change({ q: undefined, filters: undefined })}>Remove all filters</Button>
-          )}
-        </Empty>
-      )}
-      {rows.length > 0 && (
+      <ListState {...{ resource, list, search }} onChange={change} />
+      {list.count > 0 && (
         <Grid
-          {...{ label: title, columns, rows, sort: search.sort, sorts: resource.sorts, selected }}
-          total={count.data ?? null}
+          {...{ label: resource.title, list, total, selected, sort: search.sort, sorts: resource.sorts }}
+          columns={columnsOf(resource, search.columns)}
           onSort={(sort) => change({ sort })}
           onSelect={setSelected}
           onOpen={open}
-          onMore={more}
-          hasMore={pages.hasNextPage && !pages.isFetchNextPageError}
-          isLoading={pages.isFetching}
         />
       )}
     </>
   )
 }
 
-function countLine(total: number | null, loaded: number, hasMore: boolean): string {
-  if (total !== null) return `${countText(total)} ${total === 1 ? 'row' : 'rows'}`
-  return hasMore ? `${countText(loaded)} rows loaded` : `${countText(loaded)} rows`
-}
-
-interface ToolbarProps {
+interface ListStateProps {
   resource: Resource
+  list: LongList<Row>
   search: TableSearch
-  columns: readonly Field[]
   onChange: (changes: Partial<TableSearch>) => void
 }
 
-function Toolbar({ resource, search, columns, onChange }: ToolbarProps) {
-  const [isChoosing, setChoosing] = useState(false)
-  const listed = resource.fields.filter(({ isListed }) => isListed)
-  const shown = columns.map(({ name }) => name)
-  return (
-    <div className="stack tight">
-      <div className="row">
-        {resource.hasSearch && (
-          <SearchBox key={resource.name} text={search.q ?? ''} onChange={(q) => onChange({ q })} />
-        )}
-        <FilterBuilder
-          resource={resource}
-          filters={search.filters ?? []}
-          onChange={(filters) => onChange({ filters: filters.length > 0 ? filters : undefined })}
-        />
-        <Button isCompact aria-expanded={isChoosing} onPress={() => setChoosing(!isChoosing)}>
-          Columns
+/** Says that a list is being read for the first time, could not be read, or is empty. */
+function ListState({ resource: { name, noun, title, can }, list, search, onChange }: ListStateProps) {
+  const session = useSession()
+  if (list.error !== null)
+    return list.count === 0 ? (
+      <Failed error={list.error} onRetry={list.retry} />
+    ) : (
+      <p className="notice warn row" role="alert">
+        Some rows could not be read: {messageOf(list.error)}
+        <Button isCompact onPress={list.retry}>
+          Try again
         </Button>
-      </div>
-      {isChoosing && (
-        <fieldset className="card row">
-          <legend className="visually-hidden">Columns</legend>
-          {listed.map(({ name, label }) => (
-            <CheckField
-              key={name}
-              label={label}
-              isSelected={shown.includes(name)}
-              isDisabled={shown.length === 1 && shown.includes(name)}
-              onChange={(isSelected) =>
-                onChange({ columns: isSelected ? [...shown, name] : shown.filter((one) => one !== name) })
-              }
-            />
-          ))}
-        </fieldset>
+      </p>
+    )
+  if (list.isPending && list.count === 0) return <Loading />
+  if (list.count > 0 || list.hasMore) return null
+  if (search.q !== undefined || search.filters !== undefined)
+    return (
+      <Empty title="Nothing matches">
+        <Button onPress={() => onChange({ q: undefined, filters: undefined })}>Remove all filters</Button>
+      </Empty>
+    )
+  return (
+    <Empty title={`There are no ${title.toLowerCase()} yet`}>
+      {allows(session, can.create) && (
+        <Link to="/records/$resource/new" params={{ resource: name }}>
+          Create the first {noun}
+        </Link>
       )}
-    </div>
+    </Empty>
   )
 }
 
-const typingMs = 250
-
-/** The search field: sends the text when the person pauses, and gets the focus by the key `/`. */
-function SearchBox({ text, onChange }: { text: string; onChange: (text: string | undefined) => void }) {
-  const [typed, setTyped] = useState(text)
-  const input = useRef<HTMLInputElement>(null)
-  const change = useRef(onChange)
-  change.current = onChange
-  useEffect(() => {
-    if (typed === text) return
-    const timer = setTimeout(() => change.current(typed === '' ? undefined : typed), typingMs)
-    return () => clearTimeout(timer)
-  }, [typed, text])
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      const isTyping = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)
-      if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey) return
-      event.preventDefault()
-      input.current?.focus()
-    }
-    addEventListener('keydown', onKey)
-    return () => removeEventListener('keydown', onKey)
-  }, [])
-  return (
-    <input
-      ref={input}
-      type="search"
-      className="record-search"
-      aria-label="Search"
-      aria-keyshortcuts="/"
-      placeholder="Search ( / )"
-      value={typed}
-      onChange={(event) => setTyped(event.target.value)}
-    />
-  )
+function countLine(total: number | null, { count, hasMore }: LongList<Row>): string {
+  if (total !== null) return `${countText(total)} ${total === 1 ? 'row' : 'rows'}`
+  return hasMore ? `${countText(count)} rows loaded` : `${countText(count)} rows`
 }

@@ -2,7 +2,7 @@ import { useSession } from '../../session/session.ts'
 import { messageOf } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { useCache } from './cache.ts'
-import { allows, ifMatch, readRow, type Send, useSend } from './data.ts'
+import { allows, ifMatch, isOutdated, readRow, type Send, useSend } from './data.ts'
 import type { Resource } from './model.ts'
 
 /** How long the person can undo a deletion before the request is sent, if the service does not keep deleted rows. */
@@ -19,34 +19,50 @@ export const restoreRow = (send: Send, { name }: Pick<Resource, 'name'>, id: str
   send('POST', `/api/deleted/${name}/${encodeURIComponent(id)}/restore`)
 
 /**
- * Returns the function that deletes a row and offers to undo that. If the service keeps deleted rows, the row is deleted at
- * once, and restored if the person wants it back. Otherwise, the request is sent when the offer ends.
+ * Returns the function that deletes a row, with If-Match, and offers to undo that. If the service keeps deleted rows, it
+ * deletes the row at once, and restores it if the person wants it back. Otherwise it sends the request when the offer ends;
+ * if the page is closed or reloaded before that, the row stays.
  */
 export function useRemoval(resource: Resource) {
   const { name, noun, can } = resource
   const session = useSession()
   const send = useSend()
   const cache = useCache(name)
-  const failed = async (error: unknown) => {
-    toast(`Deleting the ${noun} did not work: ${messageOf(error)}`)
-    await cache.reset()
+  const failed = (error: unknown) => {
+    toast(isOutdated(error) ? outdated(noun) : `The ${noun} was not deleted: ${messageOf(error)}`)
+    return cache.reset()
   }
   const undo = (id: string | number) =>
     restoreRow(send, resource, id).then(cache.reset, (error: unknown) => void toast(messageOf(error)))
-  const delayed = async (id: string | number, etag?: string | null) => {
-    const seen = etag === undefined ? (await readRow(send, resource, id)).etag : etag
+  const delayed = (id: string | number, etag: string | null) => {
     cache.hide(id)
-    const timer = setTimeout(() => void removeRow(send, resource, id, seen).catch(failed), undoMs)
+    const timer = setTimeout(() => {
+      // A list that was read meanwhile contains the row again.
+      removeRow(send, resource, id, etag).then(() => cache.hide(id), failed)
+    }, undoMs)
     const keep = () => {
       clearTimeout(timer)
       void cache.reset()
     }
     toast(`Deleting ${noun} #${id}`, { label: 'Undo', run: keep }, undoMs)
   }
-  return async (id: string | number, etag?: string | null): Promise<void> => {
-    if (!allows(session, can.restore)) return delayed(id, etag)
-    await removeRow(send, resource, id, etag)
+  /** Resolves with true if the row is deleted or going to be. */
+  return async (id: string | number, etag: string | null): Promise<boolean> => {
+    if (!allows(session, can.restore)) {
+      delayed(id, etag)
+      return true
+    }
+    try {
+      await removeRow(send, resource, id, etag)
+    } catch (error) {
+      await failed(error)
+      return false
+    }
     cache.hide(id)
     toast(`Deleted ${noun} #${id}`, { label: 'Undo', run: () => void undo(id) })
+    return true
   }
 }
+
+const outdated = (noun: string) =>
+  `Someone else has changed this ${noun} meanwhile. Look at it again before you delete it.`
