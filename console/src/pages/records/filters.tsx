@@ -19,9 +19,7 @@ const operators: Record<string, string> = {
 }
 
 const operatorLabel = ({ operator, parameter }: Filter) =>
-  /^(min|max)[A-Z]|After$|Before$/.test(parameter)
-    ? labelOf(parameter).toLowerCase()
-    : (operators[operator] ?? operator)
+  /^(min|max)[A-Z]/.test(parameter) ? labelOf(parameter).toLowerCase() : (operators[operator] ?? operator)
 
 /** Returns the label of a filter's field, such as `Customer › name`. */
 const fieldLabel = (field: string) => field.split('.').map(labelOf).join(' › ')
@@ -83,7 +81,8 @@ interface NewFilterProps {
 }
 
 function NewFilter({ resource, onAdd, onCancel }: NewFilterProps) {
-  const fields = [...new Set(resource.filters.map(({ field }) => field))]
+  const position = (field: string) => resource.fields.findIndex(({ name }) => name === field) >>> 0
+  const fields = [...new Set(resource.filters.map(({ field }) => field))].toSorted((a, b) => position(a) - position(b))
   const [field, setField] = useState(fields[0] ?? '')
   const offered = resource.filters.filter((filter) => filter.field === field)
   const [parameter, setParameter] = useState(offered[0]?.parameter ?? '')

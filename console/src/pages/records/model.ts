@@ -150,9 +150,13 @@ function filtersOf(parameters: readonly Parameter[]): Filter[] {
     .filter((parameter) => parameter.in === 'query' && !paging.includes(parameter.name))
     .map(({ name, schema, description = '' }): Filter => {
       const [, field = name, operator = ''] = /^([^[]+)(?:\[(\w+)\])?$/.exec(name) ?? []
+      const [, time, side = ''] = /^(.+)(After|Before)$/.exec(name) ?? []
+      if (time !== undefined) return { parameter: name, field: time, operator: side.toLowerCase(), schema, description }
       return { parameter: name, field, operator, schema, description }
     })
-  const known = new Set(filters.filter(({ operator }) => operator !== '').map(({ field }) => field.toLowerCase()))
+  const known = new Set(
+    filters.filter(({ parameter }) => parameter.includes('[')).map(({ field }) => field.toLowerCase()),
+  )
   // `minPrice` and `maxPrice` are other names of `price[from]` and `price[to]`.
   return filters.filter(({ parameter }) => {
     const field = /^(?:min|max)([A-Z].*)$/.exec(parameter)?.[1] ?? /^(.+)(?:After|Before)$/.exec(parameter)?.[1]
@@ -179,12 +183,15 @@ function nestedOf(document: Document, path: string, read: Operation | undefined)
 /** A row of a resource. */
 export type Row = Record<string, unknown> & { id: number | string }
 
-/** Returns a short text by which a person recognizes a row. */
-export function titleOf(row: Row, { fields }: Pick<Resource, 'fields'>): string {
-  const texts = fields.filter(
-    ({ schema, name }) => schema.type === 'string' && !schema.format && row[name] !== undefined,
-  )
+/** Returns the field by which a person recognizes a row. */
+export function titleFieldOf({ fields }: Pick<Resource, 'fields'>): Field | undefined {
+  const texts = fields.filter(({ schema, isListed }) => isListed && schema.type === 'string' && !schema.format)
   const best = ['name', 'title', 'reference', 'label'].find((name) => texts.some((field) => field.name === name))
-  const value = row[best ?? texts[0]?.name ?? '']
+  return texts.find(({ name }) => name === best) ?? texts[0]
+}
+
+/** Returns a short text by which a person recognizes a row. */
+export function titleOf(row: Row, resource: Pick<Resource, 'fields'>): string {
+  const value = row[titleFieldOf(resource)?.name ?? '']
   return typeof value === 'string' && value !== '' ? value : `#${row.id}`
 }

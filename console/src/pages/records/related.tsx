@@ -5,7 +5,7 @@ import { Section } from '../../ui/page.tsx'
 import { Loaded } from '../../ui/states.tsx'
 import { Table } from '../../ui/table.tsx'
 import { allows, readPage, useResources, useSend } from './data.ts'
-import { type NestedList, type Resource, type Row, titleOf } from './model.ts'
+import { type NestedList, type Resource, type Row, titleFieldOf, titleOf } from './model.ts'
 import { isNumber, Value } from './value.tsx'
 
 const shownRows = 5
@@ -39,7 +39,9 @@ function RelatedRows({ resource, row, nested, target }: RelatedRowsProps) {
   })
   const reference = target.fields.find((field) => field.reference === resource.name)
   const isFilter = target.filters.some(({ parameter }) => parameter === reference?.name)
-  const columns = target.fields.filter((field) => field.isListed && field !== reference).slice(0, shownColumns)
+  const columns = target.fields
+    .filter((field) => field.isListed && field !== reference && field !== titleFieldOf(target))
+    .slice(0, shownColumns)
   const all = isFilter && reference && (
     <Link
       to="/records/$resource"
