@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { sql } from 'kysely'
 import type { Page } from 'playwright-core'
 import { collection, Decimal, Line, Ref, service, Title, Type } from '../../src/plinth.ts'
 import { type Person, person, type Real, realServer } from '../oauth/real.ts'
@@ -32,7 +33,9 @@ const orders = collection({
   ranges: ['total'],
   sorts: ['total'],
 })
-const definition = service({ resources: [customers, orders] })
+/** A collection with very many rows. */
+const readings = collection({ path: '/readings', noun: 'reading', body: Type.Object({ name: Title }) })
+const definition = service({ resources: [customers, orders, readings] })
 
 forEachEngine((engine) => {
   describe('the records pages of the console', { skip }, () => {
@@ -87,6 +90,20 @@ forEachEngine((engine) => {
       const { status, body } = await call('POST', '/customers', { name: `Customer ${++made}`, ...more })
       assert.equal(status, 201)
       return body.id as number
+    }
+    /** Replaces the readings by this many. */
+    const fill = (count: number) =>
+      real.db.write(async (tx) => {
+        await sql`delete from resource_readings`.execute(tx)
+        await sql`insert into resource_readings (name, revision, created_at, updated_at)
+          with recursive counter (at) as (select 1 union all select at + 1 from counter where at < ${sql.lit(count)})
+          select 'Reading ' || at, 1, '2026-03-01T12:00:00.000Z', '2026-03-01T12:00:00.000Z' from counter`.execute(tx)
+      })
+    /** Waits until a table has the page with this row, and scrolls until the row is the last that is visible. */
+    const scrollTo = async (page: Page, rows: number) => {
+      const height = Math.ceil(rows / 100) * 100 * 40
+      await page.locator(`tbody[style*="height: ${height}px"]`).waitFor()
+      await page.locator('.record-grid').evaluate((box, y) => box.scrollTo(0, y - box.clientHeight), (rows + 1) * 40)
     }
     const refusals = /status of (400|404|409|412|422)/
 
@@ -268,14 +285,7 @@ forEachEngine((engine) => {
         await cell('Zebra one').focus()
         await page.keyboard.press('ArrowDown')
         await page.keyboard.press('ArrowDown')
-        const focused = () =>
-          page.evaluate(
-            () =>
-              (globalThis as unknown as { document: { activeElement: { textContent: string } } }).document.activeElement
-                .textContent,
-          )
-        await page.waitForFunction('document.activeElement.textContent === "Zebra two"')
-        assert.equal(await focused(), 'Zebra two')
+        await page.locator('td:focus', { hasText: 'Zebra two' }).waitFor()
         await page.keyboard.press(' ')
         await page.getByText('1 selected').waitFor()
         await page.keyboard.press('Enter')
@@ -304,28 +314,31 @@ forEachEngine((engine) => {
       )
     })
 
-    it('reads only pages of a large table as the person scrolls, and downloads all rows as CSV', async () => {
-      await real.db.write(async (tx) => {
-        const rows = Array.from({ length: 1_000 }, (_, at) => ({
-          ...{ name: `Many ${at}`, nameKey: `many ${at}`, price: 0 },
-          ...{ revision: 1, createdAt: '2026-03-01T12:00:00.000Z', updatedAt: '2026-03-01T12:00:00.000Z' },
-        }))
-        await tx
-          .insertInto('resourceCustomers' as 'products')
-          .values(rows.map(({ price: _, ...row }) => row) as never)
-          .execute()
-      })
-      await shown('/records/customers?q=many', async ({ page, requests }) => {
+    it('requests each page of a table of 100,000 rows once as the person scrolls, and has few rows as elements', async () => {
+      await fill(100_000)
+      await shown('/records/readings?sort=-id', async ({ page, requests }) => {
         const rows = page.locator('tbody tr')
-        await rows.first().waitFor()
-        const pages = () =>
-          requests().filter(({ path }) => path.startsWith('/customers?') && path.includes('limit=100'))
-        const first = pages().length
-        assert.ok((await rows.count()) < 60, String(await rows.count()))
-        assert.ok(first <= 1, String(first))
-        await page.locator('.record-grid').evaluate((box) => box.scrollTo(0, 3_000))
-        await page.getByRole('gridcell', { name: 'Many 80' }).waitFor()
-        assert.ok((await rows.count()) < 60)
+        const cell = (name: string) => page.getByRole('gridcell', { name, exact: true })
+        const pages = () => requests().filter(({ path }) => path.startsWith('/readings?') && path.includes('limit=100'))
+        await page.getByText('100,000 rows', { exact: true }).waitFor()
+        await cell('Reading 100000').waitFor()
+        for (let at = 1; at <= 20; at++) {
+          await scrollTo(page, at * 100)
+          await cell(`Reading ${100_001 - at * 100}`).waitFor()
+          assert.ok((await rows.count()) < 60, String(await rows.count()))
+        }
+        const read = pages().map(({ path }) => path)
+        assert.equal(new Set(read).size, read.length)
+        assert.ok(read.length <= 21, String(read.length))
+        await page.locator('.record-grid').evaluate((box) => box.scrollTo(0, 0))
+        await cell('Reading 100000').waitFor()
+        assert.ok(pages().length <= 2)
+      })
+    })
+
+    it('downloads all rows that match as CSV', async () => {
+      await fill(1_000)
+      await shown('/records/readings', async ({ page }) => {
         const download = page.waitForEvent('download')
         await page.getByRole('button', { name: 'Download CSV' }).click()
         const stream = await (await download).createReadStream()
@@ -335,6 +348,96 @@ forEachEngine((engine) => {
         assert.equal(lines.length, 1_001)
         assert.match(lines[0] ?? '', /^id,name/)
       })
+    })
+
+    it('ends a CSV download that the person cancels', async () => {
+      await fill(1_000)
+      await shown('/records/readings', async ({ page }) => {
+        const held = page.waitForRequest(/readings\?.*cursor=/)
+        await page.route(/readings\?.*cursor=/, () => {})
+        await page.getByRole('button', { name: 'Download CSV' }).click()
+        await held
+        await page.getByRole('button', { name: 'Cancel (200 of 1,000)' }).click()
+        await page.getByText('Download cancelled').waitFor()
+        await page.getByRole('button', { name: 'Download CSV' }).waitFor()
+      })
+    })
+
+    it('shows a page that cannot be read, and reads it again on request', async () => {
+      await fill(1_000)
+      await shown(
+        '/records/readings',
+        async ({ page }) => {
+          const later = /readings\?.*cursor=/
+          await page.route(later, (route) =>
+            route.fulfill({ status: 400, contentType: 'application/json', body: '{}' }),
+          )
+          await scrollTo(page, 100)
+          const problem = page.getByRole('alert').filter({ hasText: 'Some rows could not be read' })
+          await problem.waitFor()
+          await page.unroute(later)
+          await problem.getByRole('button', { name: 'Try again' }).click()
+          await problem.waitFor({ state: 'detached' })
+          await scrollTo(page, 150)
+          await page.getByRole('gridcell', { name: 'Reading 150', exact: true }).waitFor()
+        },
+        { expected: refusals },
+      )
+    })
+
+    it('keeps a row that someone else has changed since it was shown, and says so', async () => {
+      await shown(
+        '/records/customers',
+        async ({ page, call, open }) => {
+          const id = await customer({ call })
+          await open(`/records/customers/row/${id}`)
+          await page.getByRole('button', { name: 'Delete' }).waitFor()
+          await call('PATCH', `/customers/${id}`, { name: 'Changed meanwhile' })
+          await page.getByRole('button', { name: 'Delete' }).click()
+          await page.getByText('Someone else has changed this customer meanwhile').waitFor()
+          await page.getByRole('heading', { level: 1, name: 'Changed meanwhile' }).waitFor()
+          assert.equal((await call('GET', `/customers/${id}`)).status, 200)
+        },
+        { expected: refusals },
+      )
+    })
+
+    it('keeps the form with the error if the row is deleted while it is edited', async () => {
+      await shown(
+        '/records/customers',
+        async ({ page, call, open }) => {
+          const id = await customer({ call })
+          await open(`/records/customers/row/${id}`)
+          await page.getByRole('button', { name: 'Edit' }).click()
+          await page.getByLabel('Name').fill('Mine')
+          await call('DELETE', `/customers/${id}`)
+          await page.getByRole('button', { name: 'Save' }).click()
+          await page.getByRole('alert').waitFor()
+          assert.equal(await page.getByLabel('Name').inputValue(), 'Mine')
+        },
+        { expected: refusals },
+      )
+    })
+
+    it('creates one row if the response is lost and the person tries again', async () => {
+      await shown(
+        '/records/customers/new',
+        async ({ page, call }) => {
+          await page.getByLabel('Name').fill('Sent twice')
+          await page.route(/\/customers$/, async (route) => {
+            await route.fetch()
+            await route.abort()
+          })
+          await page.getByRole('button', { name: 'Create customer' }).click()
+          await page.getByRole('alert').waitFor()
+          await page.unroute(/\/customers$/)
+          await page.getByRole('button', { name: 'Create customer' }).click()
+          await page.getByRole('heading', { level: 1, name: 'Sent twice' }).waitFor()
+          const { body } = await call('GET', '/customers?name=Sent%20twice')
+          assert.equal((Array.isArray(body) ? body : (body.items as unknown[])).length, 1)
+        },
+        { expected: /ERR_FAILED/ },
+      )
     })
 
     for (const width of [360, 768, 1440]) {
