@@ -7,8 +7,6 @@ import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
 import { accessibilityFaults, chromiumBrowser, logIn, settled, skip } from './browser.ts'
 
-const samplePatienceMs = 60_000
-
 forEachEngine((engine) => {
   describe('the overview, traffic and requests in the console', { skip }, () => {
     const auth = authService(engine, { PLINTH_RATE_LIMIT: '100000/60' })
@@ -39,8 +37,11 @@ forEachEngine((engine) => {
     it('show samples of real requests, in charts that are loaded with the page', async () => {
       const { get } = await machine('Warehouse')
       for (const path of ['/products', '/products', '/products/99999']) await get(path)
+      await eventually('a sample is stored', async () => {
+        const samples = await auth.db.read.selectFrom('metricSamples').select('succeeded').execute()
+        return samples.some(({ succeeded }) => succeeded > 0)
+      })
       await using({}, async ({ page }) => {
-        page.setDefaultTimeout(samplePatienceMs)
         await asAdmin(page, '/')
         const chart = page.getByRole('img', { name: /^Requests: Succeeded [\d.]+\/s, 4xx [\d.]+\/s, 5xx 0\/s$/ })
         await chart.waitFor()
@@ -140,7 +141,6 @@ forEachEngine((engine) => {
         return (await stored.executeTakeFirst()) !== undefined
       })
       await using({}, async ({ page }) => {
-        page.setDefaultTimeout(samplePatienceMs)
         await asAdmin(page, `/requests?clientId=${id}`)
         await page.getByRole('link', { name: 'GET /products/99999' }).waitFor()
         await noFaults(page)

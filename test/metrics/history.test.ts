@@ -105,6 +105,44 @@ forEachEngine((engine) => {
       assert.deepEqual([seconds, nodes, succeeded, jobsWaiting, oldestJobMs], [30, 2, 99, 3, 75_000])
     })
 
+    it('200 without points while no node was up, and with the counts of the nodes that were', async () => {
+      const from = start + 3 * 3_600_000
+      const sampled = async (node: string, steps: readonly number[]) => {
+        now = from
+        const { respond, sample, close } = nodeOn(node)
+        for (const step of steps) {
+          respond(200)
+          now = from + (step + 1) * sampleMs
+          await sample()
+        }
+        await close()
+      }
+      await sampled('nod_e', [0, 1, 4, 5])
+      await sampled('nod_f', [0, 5])
+      const rows = async (step: number) => {
+        const { points } = await history(`?from=${at(from)}&to=${at(from + 90_000)}&step=${step}`)
+        return points.map((point: Record<string, number | string>) => [
+          (Date.parse(point.at as string) - from) / sampleMs,
+          ...[point.seconds, point.nodes, point.succeeded],
+        ])
+      }
+      assert.deepEqual(await rows(15), [
+        ...[
+          [0, 15, 2, 2],
+          [1, 15, 1, 1],
+        ],
+        ...[
+          [4, 15, 1, 1],
+          [5, 15, 2, 2],
+        ],
+      ])
+      assert.deepEqual(await rows(45), [
+        [0, 30, 2, 3],
+        [3, 30, 2, 3],
+      ])
+      await db.write((tx) => tx.deleteFrom('metricSamples').where('at', '>', from).execute())
+    })
+
     it('200 with the last hour in steps of 15 seconds by default, and at most 240 points for a day', async () => {
       now = start + 600_000
       const hour = await history('')

@@ -88,7 +88,7 @@ export default function Chart({ label, times, series, format, increments, height
       cursor: { drag: { x: false, y: false }, sync: { key: 'charts' } },
       scales: { y: { range: (_, min, max) => [Math.min(0, min ?? 0), max > 0 ? max * 1.1 : 1] } },
       axes: [xAxis, yAxis],
-      series: [{ value: (_, at: number | null) => (at === null ? '' : timeOf(seconds, at)) }, ...lines],
+      series: [{ value: (_, at: number | null) => (at === null ? '' : timeOf(minutes, at)) }, ...lines],
       hooks: { setLegend: [showLatest], setData: [showLatest], ready: [showLatest] },
     }
     const plot = new uPlot(options, latest.current, element)

@@ -134,7 +134,7 @@ const columns: Column<Logged>[] = [
   {
     title: 'Request',
     cell: ({ requestId, method, path, errorCode }) => (
-      <div className="request">
+      <div className="wide-cell">
         <Link to="/requests/$requestId" params={{ requestId }}>
           <code>
             {method} {path}

@@ -126,7 +126,7 @@ function columnsOf(by: BusiestProps['by'], all: number, onLimits: (of: Limited) 
     {
       title: titles[by].replace(/e?s$/, ''),
       cell: (row) => (
-        <div className="stack tight">
+        <div className="wide-cell">
           {isOne(row) ? (
             <Link to="/requests" search={filterOf(row)}>
               {row.name ?? row.key}
