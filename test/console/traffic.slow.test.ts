@@ -67,10 +67,9 @@ forEachEngine((engine) => {
         page.on('request', (request) => sent.push(new URL(request.url()).pathname))
         const history = (url: string) => url.includes('/api/metrics/history')
         const show = (state: 'visible' | 'hidden') =>
-          page.evaluate((visibilityState) => {
-            Object.defineProperty(document, 'visibilityState', { value: visibilityState, configurable: true })
-            document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))
-          }, state)
+          page.evaluate(`
+            Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true })
+            document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))`)
         for (let poll = 0; poll < 4; poll++) {
           const polled = page.waitForResponse((response) => history(response.url()))
           await page.clock.runFor(15_000)
@@ -94,7 +93,12 @@ forEachEngine((engine) => {
       const { id, name, get } = await machine('Busy partner')
       // Stands for another node, whose last minute has ended.
       const nowMs = Date.now() - minuteMs - 10_000
-      const counter = trafficCounter({ db: auth.db, node: 'nod_other', now: () => nowMs, onError: assert.fail })
+      const counter = trafficCounter({
+        db: auth.db,
+        node: 'nod_other',
+        now: () => nowMs,
+        onError: (error) => assert.fail(String(error)),
+      })
       for (const status of [200, 200, 404, 500]) {
         counter.count({ client: id, subject: id, address: '203.0.113.7', status })
       }
