@@ -10,8 +10,8 @@ import { dataFolder, openStoresIn, type StoreNotices } from './stores.ts'
 import { takeOver } from './worker.ts'
 
 /**
- * Opens the stores of a serving process, and adapts the definition to the stored column names. Holds a lock until
- * `close`: on a SQLite file, an exclusive lock; on PostgreSQL, a lock that all serving processes share. Throws
+ * Opens the stores of a node, and adapts the definition to the stored column names. Holds a lock until
+ * `close`: on a SQLite file, an exclusive lock; on PostgreSQL, a lock that all nodes share. Throws
  * `DatabaseInUse` if the lock is not available, and `DatabaseDamaged` if the SQLite file is damaged. No other process can
  * hold claims in a locked SQLite file, so claims left by an earlier process are released at once. Loads the data keys
  * again every few seconds. If the function rejects, nothing is left open.

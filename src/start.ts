@@ -141,7 +141,7 @@ function watchComponents({ backup }: Config, metrics: Metrics, { results, log, .
 }
 
 /**
- * Opens the database of a serving process, logs the changes to its tables, checks the reports against it, and starts to
+ * Opens the database of a node, logs the changes to its tables, checks the reports against it, and starts to
  * create text indexes.
  */
 async function openData(

@@ -16,7 +16,7 @@ async function nodesIn({ db, databaseNow }: DatabaseContext) {
 
 const nameOf = ({ hostname, pid, version }: NodesTable) => `process ${pid} on ${hostname} (release ${version})`
 
-/** The checks of the processes that serve the database. */
+/** The checks of the nodes, which are the processes that use the database. */
 export const nodeChecks: readonly Check<DatabaseContext>[] = [
   {
     id: 'nodes.heartbeat',

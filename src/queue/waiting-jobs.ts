@@ -4,7 +4,7 @@ import { maxCounted, type QueueName, type WaitingJobs } from './queue.ts'
 
 /**
  * Returns the number of waiting jobs of a queue, at most `maxCounted`, and when the oldest of them was due. Reads the
- * indexes that jobs are claimed from. On PostgreSQL, rejects if no process has served the database yet, because the
+ * indexes that jobs are claimed from. On PostgreSQL, rejects if no node has used the database yet, because the
  * tables of the queue do not exist then.
  */
 export async function waitingJobs(
@@ -36,7 +36,7 @@ async function inTable(read: Database['read'], queue: QueueName, nowMs: number):
 
 type Reading = Pick<Database, 'read' | 'engine'>
 
-/** Returns whether the tables of the queue exist. On PostgreSQL, the first process that serves the database creates them. */
+/** Returns whether the tables of the queue exist. On PostgreSQL, the first node that uses the database creates them. */
 export async function hasQueues({ read, engine }: Reading): Promise<boolean> {
   if (engine.name === 'sqlite') return true
   const { rows } = await sql<{ exists: boolean }>`select to_regclass('pgboss.job') is not null as exists`.execute(read)

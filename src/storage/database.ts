@@ -44,7 +44,7 @@ export const maxConnections = {
   queue: 4,
   /** For LISTEN. */
   wakeUps: 1,
-  /** For the mark of a serving process. */
+  /** For the lock of a node. */
   node: 1,
   /** For creating text indexes. */
   textIndex: 1,

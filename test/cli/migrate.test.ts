@@ -87,7 +87,7 @@ alter table "resource_items" add column "currency" text default 'EUR';
     })
     const refused = await run(converted)
     assert.equal(refused.code, 2)
-    assert.match(refused.stderr, /plinth\.db is served by process \d+, started at \S+: stop it first\n$/)
+    assert.match(refused.stderr, /plinth\.db is used by process \d+, started at \S+: stop it first\n$/)
     service.child.kill('SIGTERM')
     assert.equal((await ended(service)).code, 0)
     const started = await ended(plinth(['serve', converted], place.env))
@@ -95,7 +95,7 @@ alter table "resource_items" add column "currency" text default 'EUR';
       [started.code, started.stderr],
       [
         2,
-        'plinth: /items: the field price has to be converted from number in 2 rows of resource_items. Stop every process that serves this database, and run plinth migrate\n',
+        'plinth: /items: the field price has to be converted from number in 2 rows of resource_items. Stop all nodes that use this database, and run plinth migrate\n',
       ],
     )
     assert.deepEqual(await run(converted), {

@@ -27,7 +27,7 @@ describe('a second `plinth serve` on the same SQLite file', () => {
     for (const folder of [dataDir, linked]) {
       const { code, stderr } = await ended(plinth(['serve'], { ...env, PLINTH_DATA_DIR: folder, PLINTH_PORT: '0' }))
       assert.equal(code, 2)
-      const named = new RegExp(`plinth\\.db is served by process ${first.child.pid}, started at (\\S+Z): stop it first`)
+      const named = new RegExp(`plinth\\.db is used by process ${first.child.pid}, started at (\\S+Z): stop it first`)
       const since = Date.parse(named.exec(stderr)?.[1] ?? '')
       assert.ok(Math.abs(Date.now() - since) < 600_000, stderr)
     }

@@ -445,11 +445,11 @@ describe('the command plinth keys rotate-master', () => {
     assert.match((await run('settings', rotating, next)).text, /^Nothing to do: no rotation is in progress/)
   })
 
-  it('exit code 2 with --offline while a process serves, and for a key that is not random', async () => {
+  it('exit code 2 with --offline while a node uses the database, and for a key that is not random', async () => {
     assert.equal((await run('served', creating)).code, 0)
     const unlock = lockSqlite(`file:${join(place.folder, 'served', 'plinth.db')}`, Date.now)
     const served = await run('served', rotating).finally(() => unlock?.())
-    assert.deepEqual([served.code, /is served by process \d+/.test(served.text)], [2, true])
+    assert.deepEqual([served.code, /is used by process \d+/.test(served.text)], [2, true])
     const weak = await run('served', rotating, { PLINTH_NEW_MASTER_KEY: 'ab'.repeat(32) })
     assert.deepEqual(
       [weak.code, weak.text],

@@ -200,7 +200,7 @@ onPostgres((engine) => {
         const refused = await ended(plinth(['migrate', '--tidy', renamed], env))
         assert.equal(refused.code, 2)
         const holders = [old, current].map((node) => `process ${node.child().pid} on \\S+`).join(', ')
-        assert.match(refused.stderr, new RegExp(`^plinth: the database is served by ${holders}: stop it first\n$`))
+        assert.match(refused.stderr, new RegExp(`^plinth: the database is used by ${holders}: stop it first\n$`))
         await old.kill('SIGKILL')
         await current.kill('SIGTERM')
         const tidied = await eventually('the server has noticed both ends', async () => {

@@ -26,7 +26,7 @@ onSqlite((engine) => {
         await db.write((tx) =>
           tx.updateTable('jobs').set({ leaseUntil: past }).where('leaseUntil', 'is not', null).execute(),
         )
-        const refused = new RegExp(`ended with 2.*is served by process ${first.child().pid}, started at \\S+Z`, 's')
+        const refused = new RegExp(`ended with 2.*is used by process ${first.child().pid}, started at \\S+Z`, 's')
         await assert.rejects(second.start(), refused)
         const untouched = await db.read.selectFrom('jobs').select(['leaseUntil', 'attempts']).execute()
         assert.deepEqual(untouched, [{ leaseUntil: past, attempts: 1 }])

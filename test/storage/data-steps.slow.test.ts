@@ -80,8 +80,8 @@ forEachEngine((engine) => {
       await assert.rejects(start(converted), {
         name: 'TableMismatch',
         message: [
-          '/items: the field price has to be converted from number in 2 rows of resource_items. Stop every process that serves this database, and run plinth migrate',
-          '/items: the field slug has to be filled in 2 rows of resource_items. Stop every process that serves this database, and run plinth migrate',
+          '/items: the field price has to be converted from number in 2 rows of resource_items. Stop all nodes that use this database, and run plinth migrate',
+          '/items: the field slug has to be filled in 2 rows of resource_items. Stop all nodes that use this database, and run plinth migrate',
         ].join('\n'),
       })
       const plan = await thoroughly(converted, { plan: true, exclude: () => assert.fail('nothing is changed') })

@@ -16,18 +16,18 @@ onPostgres((engine) => {
       const here = `process ${process.pid} on \\S+`
       await assert.rejects(excludeNodes(url), {
         name: 'DatabaseInUse',
-        message: new RegExp(`^the database is served by ${here}, ${here}: stop it first$`),
+        message: new RegExp(`^the database is used by ${here}, ${here}: stop it first$`),
         exitCode: 2,
       })
       await first()
-      await assert.rejects(excludeNodes(url), /is served by process \d+ on \S+: stop it first/)
+      await assert.rejects(excludeNodes(url), /is used by process \d+ on \S+: stop it first/)
       await second()
       const release = await excludeNodes(url)
       await assert.rejects(
         joinNodes(url, onError),
         /plinth migrate is changing rows of this database: start again when/,
       )
-      await assert.rejects(excludeNodes(url), /is served by process/)
+      await assert.rejects(excludeNodes(url), /is used by process/)
       await release()
       const third = await joinNodes(url, onError)
       await third()

@@ -15,10 +15,7 @@ describe('the lock of a served SQLite file', () => {
   const inUse = (error: unknown) => {
     assert.ok(error instanceof DatabaseInUse)
     assert.equal(error.exitCode, 2)
-    assert.match(
-      error.message,
-      new RegExp(` is served by process ${process.pid}, started at 2026-03-01T12:00:00.000Z: `),
-    )
+    assert.match(error.message, new RegExp(` is used by process ${process.pid}, started at 2026-03-01T12:00:00.000Z: `))
     return true
   }
 

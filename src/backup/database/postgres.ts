@@ -58,7 +58,7 @@ export async function copyPostgres(url: string, { folder, signal, onProgress }: 
     const snapshot = String((await read('select pg_export_snapshot() as id'))[0]?.id)
     const tables = await tablesIn(read, schema)
     if (!tables.some(([name]) => name === 'migrations')) throw new BackupRefused('The database has no tables of Plinth')
-    // The processes that serve this database do not serve a restored one.
+    // No node uses a restored database yet.
     const contents = await readContents(
       read,
       tables.filter(([name]) => name !== 'nodes'),

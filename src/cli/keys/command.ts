@@ -49,7 +49,7 @@ export function keysCommand(configuration: () => Config): Command {
     .description(
       'Replace the master key, and encrypt every secret again, also while services run; continues if interrupted',
     )
-    .option('--offline', 'do not wait for running processes; refused while a process serves the database')
+    .option('--offline', 'do not wait for running processes; refused while a node uses the database')
     .option('--start-over', 'rotate to another key, if the new key of an unfinished rotation is lost')
     .action(async (options) => (await import('./rotate-master.ts')).rotateMaster(configuration(), options))
   return keys

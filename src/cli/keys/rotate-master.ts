@@ -22,7 +22,7 @@ export interface RotateMasterOptions {
 const nextKeyFile = `${masterKeyFile}.next`
 const keyBytes = 32
 
-/** Runs `plinth keys rotate-master`; prints each step. With `offline`, no process may serve the database meanwhile. */
+/** Runs `plinth keys rotate-master`; prints each step. With `offline`, no node may use the database meanwhile. */
 export async function rotateMaster(config: Config, { offline = false, startOver = false }: RotateMasterOptions) {
   if (guessableSecrets(config).includes('PLINTH_NEW_MASTER_KEY'))
     throw new ConfigError('PLINTH_NEW_MASTER_KEY is not random: generate one with openssl rand -hex 32')

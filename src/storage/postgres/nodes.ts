@@ -18,7 +18,7 @@ async function locked(client: pg.Client, lock: string): Promise<boolean> {
   return rows[0]?.locked === true
 }
 
-/** Holds the lock of a serving process. Throws `DatabaseInUse` while rows are being migrated. */
+/** Takes the lock of a node. Throws `DatabaseInUse` while rows are being migrated. */
 async function join(url: string): Promise<pg.Client> {
   const client = await connect(url)
   if (await locked(client, 'try_advisory_lock_shared')) return client
@@ -27,9 +27,9 @@ async function join(url: string): Promise<pg.Client> {
 }
 
 /**
- * Marks this process as serving the database until the returned function is called. No rows are migrated while any
- * process has this mark. The server removes the mark when the connection ends, so also when the process is killed. If
- * the connection breaks, a new one restores the mark.
+ * Holds the lock of a node until the returned function is called. No rows are migrated while any node holds it. The server
+ * releases the lock when the connection ends, so also when the process is killed. If the connection breaks, a new one takes
+ * the lock again.
  */
 export async function joinNodes(url: string, onError: (error: unknown) => void): Promise<() => Promise<void>> {
   let isOpen = true
@@ -70,5 +70,5 @@ export async function excludeNodes(url: string): Promise<() => Promise<void>> {
     order by a.backend_start`)
   await client.end()
   const holders = rows.map(({ name }) => name.replace(/^plinth (.+) (\d+)$/, 'process $2 on $1'))
-  throw new DatabaseInUse(`the database is served by ${holders.join(', ') || 'another process'}: stop it first`)
+  throw new DatabaseInUse(`the database is used by ${holders.join(', ') || 'another process'}: stop it first`)
 }

@@ -120,7 +120,7 @@ export async function pendingStep(tx: Queryable, step: DataStep): Promise<string
   const { kind, table, column, before } = step
   const rows = rowCount(await countOf(tx, table.name, rowsOfStep(step)))
   const what = kind === 'fill' ? `has to be filled in ${rows}` : `has to be converted from ${before?.kind} in ${rows}`
-  const cure = 'Stop every process that serves this database, and run plinth migrate'
+  const cure = 'Stop all nodes that use this database, and run plinth migrate'
   return `${table.path}: the field ${fieldOf(column)} ${what} of ${table.name}. ${cure}`
 }
 

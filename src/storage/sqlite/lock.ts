@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { createPrivateFile } from '../files/atomic-file.ts'
 import { sqlitePath } from './path.ts'
 
-/** Thrown if another process is serving the same SQLite file. */
+/** Thrown if another process uses the same database. */
 export class DatabaseInUse extends Error {
   override name = 'DatabaseInUse'
   readonly exitCode = 2
@@ -13,7 +13,7 @@ export class DatabaseInUse extends Error {
 const sqliteBusy = 5
 
 /**
- * Locks a SQLite file for one serving process and returns a function that unlocks it; null for PostgreSQL, which any
+ * Locks a SQLite file for one node and returns a function that unlocks it; null for PostgreSQL, which any
  * number of processes may share. If the file is already locked, throws `DatabaseInUse` with the id and start time of the
  * process that holds the lock.
  *
@@ -35,7 +35,7 @@ export function lockSqlite(url: string, now: () => number): (() => void) | null 
   } catch (error) {
     lock.close()
     const isBusy = ((error as { errcode?: number }).errcode ?? 0) % 256 === sqliteBusy
-    throw isBusy ? new DatabaseInUse(`${path} is served by ${ownerIn(ownerFile)}: stop it first`) : error
+    throw isBusy ? new DatabaseInUse(`${path} is used by ${ownerIn(ownerFile)}: stop it first`) : error
   }
   return () => {
     rmSync(ownerFile, { force: true })
