@@ -3,6 +3,7 @@ import { unwrapWithHeaders, useApi } from '../../api/client.ts'
 import { useDownload } from '../../api/download.ts'
 import { More, usePages } from '../../api/pages.tsx'
 import type { components } from '../../api/schema.d.ts'
+import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
 import { Time } from '../../ui/format.tsx'
 import { Badge, Page, Section, type Tone } from '../../ui/page.tsx'
@@ -114,11 +115,28 @@ const columns: Column<Entry>[] = [
       <>
         {target !== undefined && <Only search={{ target }}>{target}</Only>}
         <Details details={details} />
-        {requestId !== undefined && <div className="quiet small">request {requestId}</div>}
+        {requestId !== undefined && <RequestLink id={requestId} />}
       </>
     ),
   },
 ]
+
+/** Only administrators may see requests. */
+function RequestLink({ id }: { id: string }) {
+  const { may } = useSession()
+  return (
+    <div className="quiet small">
+      request{' '}
+      {may('admin') ? (
+        <Link to="/requests/$requestId" params={{ requestId: id }}>
+          {id}
+        </Link>
+      ) : (
+        id
+      )}
+    </div>
+  )
+}
 
 const longText = 120
 

@@ -1,7 +1,9 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { rootRoute } from '../../root.tsx'
 
-const text = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
+// A search parameter such as subject=42 is parsed as a number.
+const text = (value: unknown): string | undefined =>
+  typeof value === 'number' || (typeof value === 'string' && value !== '') ? String(value) : undefined
 const textsOf =
   <const Name extends string>(...names: Name[]) =>
   (search: Record<string, unknown>) =>
