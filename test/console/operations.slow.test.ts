@@ -59,6 +59,7 @@ forEachEngine((engine) => {
         await click('button', 'Run deep checks')
         await said(page, /^Last run .+ on /)
         await click('link', 'With the last deep checks')
+        assert.equal(await page.locator('.tabs [aria-current="page"]').innerText(), 'With the last deep checks')
         await page.getByText(/checks passed$/).click()
         await said(page, /^\d+ entries of \d+ verified$/)
         await noFaults(page)

@@ -21,9 +21,17 @@ interface VerdictProps {
   isVerifying: boolean
 }
 
+/** Returns the completed backup with the newest changes. A scheduled one may be made late, and is listed by its schedule. */
+function newestOf(backups: readonly Backup[]): Backup | undefined {
+  const takenAt = (backup: Backup) => backup.takenAt ?? backup.scheduledFor
+  return backups
+    .filter(({ status }) => status === 'completed')
+    .toSorted((one, other) => takenAt(other).localeCompare(takenAt(one)))[0]
+}
+
 /** Says whether the newest backup can be relied on. */
 export function Verdict({ backups, onVerify, isVerifying }: VerdictProps) {
-  const newest = backups.find(({ status }) => status === 'completed')
+  const newest = newestOf(backups)
   if (newest === undefined) {
     if (backups.every(({ status }) => status !== 'failed')) return null
     return <p className="notice wrong">No backup has been completed.</p>
@@ -95,8 +103,8 @@ export function Schedule({ places: { schedule, url, keep, isEncrypted } }: { pla
 }
 
 /** How to restore a backup. This needs the command line, because a restore needs a place without data. */
-export function RestoreSteps({ newest }: { newest: Backup | undefined }) {
-  const file = newest?.file ?? 'plinth-20261123T030004Z.backup'
+export function RestoreSteps({ backups }: { backups: readonly Backup[] }) {
+  const file = newestOf(backups)?.file ?? 'plinth-20261123T030004Z.backup'
   const command = `npx plinth backup --verify ${file}`
   const restore = `PLINTH_DATA_DIR=/opt/plinth/data npx plinth restore ${file}`
   return (

@@ -65,7 +65,7 @@ export function Backups() {
                 <BackupTable backups={backups} onVerify={(id) => verify.mutate(id)} isVerifying={verify.isPending} />
               )}
             </Section>
-            <RestoreSteps newest={backups.find(({ availability }) => availability === 'here')} />
+            <RestoreSteps backups={backups} />
           </>
         )}
       </Loaded>

@@ -46,7 +46,7 @@ export function Health() {
           <>
             <Summary report={isDeep ? deep : current} />
             <Examined examination={examination.data} error={examination.error} />
-            {deep !== undefined && <Choice isDeep={isDeep} />}
+            {deep !== undefined && <Choice />}
             <Findings checks={(isDeep ? deep : current).checks} />
           </>
         )}
@@ -56,14 +56,16 @@ export function Health() {
   )
 }
 
-function Choice({ isDeep }: { isDeep: boolean }) {
-  const at = (wanted: boolean) => ({ 'aria-current': isDeep === wanted ? ('page' as const) : undefined })
+// Without `exact`, the link without a report would also be the current one for a report.
+const exact = { exact: true }
+
+function Choice() {
   return (
     <nav className="tabs" aria-label="Which checks">
-      <Link to="/health" search={{}} replace {...at(false)}>
+      <Link to="/health" search={{}} replace activeOptions={exact}>
         Quick checks, now
       </Link>
-      <Link to="/health" search={{ report: 'deep' }} replace {...at(true)}>
+      <Link to="/health" search={{ report: 'deep' }} replace activeOptions={exact}>
         With the last deep checks
       </Link>
     </nav>
