@@ -7,15 +7,16 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const usage = `Runs the tests, several files of a folder in one process, because importing the service takes longer than most files.
 
-  node scripts/suite.ts [--fast] [options of node --test]
+  node scripts/suite.ts [--fast | --browser] [options of node --test]
 
-  --fast  only the tests without .slow in their name, without test/cli
+  --fast     only the tests without .slow in their name, without test/cli
+  --browser  the tests in Chromium, with .browser in their name, which are left out otherwise
 
 The tests keep their files in memory (/dev/shm) if there are 2 GiB for them, because most of their time would be syncs to
 the disk. TMPDIR, if set, is used instead.
 
 A file is a suite of its process, so its hooks apply to its own tests only. A file runs in its own process if it is in
-test/cli, or begins with the comment
+test/cli, has .browser in its name, or begins with the comment
   // Runs in its own process: REASON
 `
 
@@ -28,7 +29,7 @@ const minMemoryBytes = 2 * 1024 ** 3
 
 /** Returns whether a test file needs a process of its own. */
 const isAlone = (file: string) =>
-  file.startsWith('test/cli/') || readFileSync(join(root, file), 'utf8').startsWith(alone)
+  file.startsWith('test/cli/') || file.includes('.browser.') || readFileSync(join(root, file), 'utf8').startsWith(alone)
 
 /** Divides the files of each folder into groups of almost equal size. */
 function groupsOf(files: readonly string[]): Map<string, readonly string[]> {
@@ -59,8 +60,10 @@ if (options.includes('--help')) {
   process.exit()
 }
 const isFast = options.includes('--fast')
+const isBrowser = options.includes('--browser')
 const files = globSync('test/**/*.test.ts', { cwd: root })
   .filter((file) => !file.startsWith('test/flows/'))
+  .filter((file) => file.includes('.browser.') === isBrowser)
   .filter((file) => !isFast || !(file.includes('.slow.') || file.startsWith('test/cli/')))
   .sort()
 const cache = join(root, 'node_modules', '.cache')
@@ -79,7 +82,10 @@ function fitsInMemory(): boolean {
 }
 
 const temporary = mkdtempSync(join(fitsInMemory() ? memory : tmpdir(), 'plinth-tests-'))
-const args = [`--test-concurrency=${processes}`, ...options.filter((option) => option !== '--fast')]
+const args = [
+  `--test-concurrency=${processes}`,
+  ...options.filter((option) => !['--fast', '--browser'].includes(option)),
+]
 const env = { ...process.env, NODE_COMPILE_CACHE: join(cache, 'compile'), TMPDIR: temporary }
 const run = spawn(process.execPath, ['--test', ...args, ...entries, ...files.filter(isAlone)], {
   ...{ cwd: root, env, stdio: 'inherit' },
