@@ -17,7 +17,7 @@ const pathsIn = (page: Page) =>
     )
 
 /** The pages that no entry of the navigation leads to, with work behind them. */
-const innerPages = ({ clientId, failing, reportId, user }: Work) => [
+const innerPages = ({ clientId, failing, reportId, requestId, user }: Work) => [
   '/access/clients/new',
   `/access/clients/${clientId}`,
   `/access/users/${user.userId}`,
@@ -31,6 +31,8 @@ const innerPages = ({ clientId, failing, reportId, user }: Work) => [
   `/webhooks/${failing.id}`,
   `/webhooks/${failing.id}/deliveries/${failing.deliveryId}`,
   '/explorer?operation=createProduct',
+  '/traffic?by=key',
+  `/requests/${requestId}`,
 ]
 
 const failedOf = <Sent extends { status: number }>(sent: Sent[]) => sent.filter(({ status }) => status >= 400)
@@ -96,6 +98,8 @@ forEachEngine((engine) => {
           await open(path)
           assert.equal(await page.getByRole('alert').count(), 0, path)
           assert.deepEqual(failedOf(requests()), [], path)
+          // Both engines lead to the same elements.
+          if (engine.name === 'postgres') continue
           assert.deepEqual(await accessibilityFaults(page), [], path)
           await page.emulateMedia({ colorScheme: 'dark' })
           assert.deepEqual(await accessibilityFaults(page, 'color-contrast'), [], `${path}, dark`)
@@ -116,12 +120,10 @@ forEachEngine((engine) => {
         page.on('request', (request) => {
           authorization = request.headers().authorization ?? authorization
         })
-        await page.goto(`${auth.baseUrl}/console/records`)
+        await page.goto(`${auth.baseUrl}/console/reports`)
         await logIn(page, user)
         const own = await pathsIn(page)
-        // First the pages that send requests, and so show the token.
-        const paths = [...all].toSorted(([one], [other]) => Number(own.includes(other)) - Number(own.includes(one)))
-        for (const [path, reads] of paths) {
+        for (const [path, reads] of all) {
           requests()
           await open(path)
           const refused = await page.getByRole('heading', { name: 'You may not see this page' }).count()

@@ -7,6 +7,7 @@ import { browser } from '../oauth/browser.ts'
 import { client, codeFlow, type Person, person, type Real, relyingParty } from '../oauth/real.ts'
 import { everyScope } from '../support/app.ts'
 import { eventually } from '../support/service.ts'
+import { addPast } from './past.ts'
 
 type Json = Record<string, unknown>
 type Send = (method: string, path: string, body?: object, headers?: Record<string, string>) => Promise<Answer>
@@ -25,12 +26,18 @@ export interface Work {
   reportId: string
   /** An API key whose requests reached its rate. */
   key: { id: string; name: string }
-  /** A user who is logged in to two clients, in two browsers. */
+  /** A user who is logged in to two clients in two browsers, and the access tokens of the clients. */
   user: Person
+  logins: { laptop: string; phone: string }
   /** The `instance` of a problem: the request with status 422. */
   requestId: string
   /** Sends a request as the client. */
   send: Send
+  /** Requests a backup, and waits until it is made. */
+  backUp: () => Promise<void>
+  /** Returns the status of a request with an access token. */
+  statusOf: (accessToken: string) => Promise<number>
+  clientNamed: (name: string) => Promise<{ scopes: string; secretHash: string | null }>
   close: () => void
 }
 
@@ -41,6 +48,7 @@ export const workSettings = {
     v1: { status: 'deprecated', deprecatedAt: '2026-09-01', sunsetAt: '2027-09-01', successor: 'v2' },
   }),
   PLINTH_BACKUP: '0 3 * * *',
+  PLINTH_BACKUP_PASSPHRASE: 'harbour violin marble lantern',
 }
 
 const titles = ['Sorting', 'Compilers', 'Queues', 'Graphs', 'Numbers', 'Networks', 'Types', 'Proofs']
@@ -58,10 +66,14 @@ export async function createWork(real: Real): Promise<Work> {
       failing: { ...failing, repair: endpoints.repair },
       reportId: await addReports(shop.send),
       key: await exhaustKey(operator.send, shop.send),
-      user: await logInTwice(real),
+      ...(await logInTwice(real)),
       requestId: await rejectedRequest(shop.send),
     }
-    return { ...done, send: shop.send, close: endpoints.close }
+    await addPast(real, [
+      [shop.id, { 200: 460, 404: 23, 429: 64 }],
+      [operator.id, { 200: 52 }],
+    ])
+    return { ...done, ...checksOf(real, shop.send, operator.send), close: endpoints.close }
   } catch (error) {
     endpoints.close()
     throw error
@@ -87,6 +99,25 @@ async function clientOf(real: Real, name: string, scopes: string): Promise<{ id:
     call(method, path, body, { ...authorization, ...(body && { 'content-type': 'application/json' }), ...headers })
   return { id, send }
 }
+
+const checksOf = (real: Real, send: Send, operate: Send) => ({
+  send,
+  backUp: async () => {
+    const { id } = await created(operate, '/api/backups', {})
+    await eventually('the backup is completed', async () => {
+      const { json } = await operate('GET', `/api/backups/${id}`)
+      return json.status === 'completed'
+    })
+  },
+  statusOf: async (accessToken: string) =>
+    (await send('GET', '/users', undefined, { authorization: `Bearer ${accessToken}` })).status,
+  clientNamed: (name: string) =>
+    real.db.read
+      .selectFrom('clients')
+      .select(['scopes', 'secretHash'])
+      .where('name', '=', name)
+      .executeTakeFirstOrThrow(),
+})
 
 async function created(send: Send, path: string, body: Json): Promise<Json> {
   const { status, json } = await send('POST', path, body)
@@ -163,13 +194,14 @@ async function exhaustKey(operate: Send, send: Send): Promise<{ id: string; name
   return { id: String(id), name: 'Batch import' }
 }
 
-async function logInTwice(real: Real): Promise<Person> {
+async function logInTwice(real: Real): Promise<Pick<Work, 'user' | 'logins'>> {
   const user = await person(real, { name: 'Edsger Dijkstra' })
-  for (const name of ['Laptop app', 'Phone app']) {
+  const tokenOf = async (name: string) => {
     const config = await relyingParty(real, await client(real, { name, scopes: ['openid', 'users:read'] }))
-    await codeFlow(config, browser(real), user, { scope: 'openid users:read' })
+    const { tokens } = await codeFlow(config, browser(real), user, { scope: 'openid users:read' })
+    return tokens.access_token
   }
-  return user
+  return { user, logins: { laptop: await tokenOf('Laptop app'), phone: await tokenOf('Phone app') } }
 }
 
 /** Sends an invalid request, and returns the id of the request. */
