@@ -8,6 +8,9 @@ const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
 const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run']
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
+/** How to launch Chromium, without requests of its own. */
+export const chromiumOptions = { executablePath, args: ['--no-sandbox', '--disable-gpu', ...quiet] }
+
 /** False, or why browser tests are skipped. */
 export const skip = existsSync(executablePath) ? false : `there is no Chromium at ${executablePath}`
 
@@ -27,7 +30,7 @@ export interface Window {
 export function chromiumBrowser(baseUrl: () => string) {
   let chrome: Browser
   before(async () => {
-    chrome = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', ...quiet] })
+    chrome = await chromium.launch(chromiumOptions)
   })
   after(() => chrome?.close())
   return async (

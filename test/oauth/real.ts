@@ -23,7 +23,11 @@ export const password = 'tundra violin marble'
 const quick = passwords(randomBytes, quickCost)
 
 /** Starts the whole service in this process, like `plinth serve`, with its TLS listener and database. */
-export async function realServer(engine: EngineUnderTest, env: Record<string, string> = {}, definition = builtIn) {
+export async function realServer(
+  engine: Pick<EngineUnderTest, 'migratedPlace'>,
+  env: Record<string, string> = {},
+  definition = builtIn,
+) {
   const place = await engine.migratedPlace()
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-auth-'))
   const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'fatal', ...withoutLimits, ...env }
