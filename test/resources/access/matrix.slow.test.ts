@@ -83,6 +83,7 @@ const matrix: Record<string, Row> = {
   'GET /api/event-types': { statuses: all(200) },
   'GET /api/webhooks': { statuses: all(200) },
   'POST /api/webhooks': { statuses: all(201), body: hook },
+  'GET /api/webhooks/statistics': { statuses: all(200) },
   'GET /api/webhooks/secret': { statuses: all(200) },
   'POST /api/webhooks/secret/rotate': { statuses: all(200), body: () => ({ immediate: true }) },
   'GET /api/webhooks/:id': { statuses: managed(200), ...webhooks },
