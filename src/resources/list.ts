@@ -8,6 +8,7 @@ import { applied } from '../http/policies/prefer.ts'
 import { requesterOf } from '../http/requester.ts'
 import type { Mark } from '../storage/rows/list-query.ts'
 import type { Filter, ListQuery } from '../storage/rows/page-query.ts'
+import { hasRelation } from '../storage/rows/row-test.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import { readable } from './access/enforce.ts'
 import { allVisible, type Visible, visibleRows } from './access/visible.ts'
@@ -30,7 +31,7 @@ type PendingPage = CachedPage | Promise<CachedPage>
 /**
  * Returns the handler of a list, which sends pages with a Link header. Concurrent writes do not make it skip or repeat
  * rows. A page whose rows have not changed is sent from the cache; a page with related rows, or sorted by them, only
- * until the next write.
+ * until the next write of any kind.
  */
 export function lister(served: Served, rules: ListRules, serialize: (row: Row) => object, parts: ListParts = {}) {
   const { rows, declaration } = served
@@ -44,18 +45,20 @@ export function lister(served: Served, rules: ListRules, serialize: (row: Row) =
     // The related rows may change while the rows of the page do not.
     const dependsOnRelated = expansion !== undefined || visible.isSortedByRelated
     const find = (readableRelated?: ReadableRows): PendingPage => {
-      const isCacheable = (expansion?.isCacheable ?? true) && (!dependsOnRelated || rows.generation() !== null)
+      const isCacheable = (expansion?.isCacheable ?? true) && (!dependsOnRelated || rows.changes !== null)
       const key = isCacheable ? pages.keyOf(request, visible, readableRelated) : null
       const make = () =>
         mapResult(build(request, reply, visible, { expansion, readableRelated }), (page) => pages.set(key, page))
       const cached = pages.get(key)
       if (cached === undefined) return make()
-      const generation = rows.generation()
-      if (generation !== null && cached.generation === generation) return cached
+      const dependsOnOthers = dependsOnRelated || visible.reached.size > 0 || hasRelation(visible.read)
+      const changed = dependsOnOthers ? rows.changes?.last() : rows.changes?.lastOf(declaration.table)
+      if (changed !== undefined && cached.asOf !== null && changed <= cached.asOf) return cached
       if (dependsOnRelated) return make()
+      const asOf = lastChange(rows)
       return mapResult(rows.marks(cached.query, requesterFor(request, reply)), (marks) => {
         if (!sameMarks(marks, cached.marks)) return make()
-        cached.generation = generation
+        cached.asOf = asOf
         return cached
       })
     }
@@ -70,6 +73,8 @@ export function lister(served: Served, rules: ListRules, serialize: (row: Row) =
     return undefined
   }
 }
+
+const lastChange = ({ changes }: Rows): number | null => changes?.last() ?? null
 
 /** The parts of a page besides its rows. */
 interface Included {
@@ -99,7 +104,7 @@ function pageBuilder(
     })
     const listQuery = readable(listConditions?.resolveQuery(sent) ?? sent, read, declaration)
     const tree = isNarrowed(request) ? parseFields(query.fields) : null
-    const generation = rows.generation()
+    const asOf = lastChange(rows)
     // One extra row tells whether there is another page.
     const pageQuery = { ...listQuery, limit: listQuery.limit + 1 }
     return mapResult(rows.page(pageQuery, requesterFor(request, reply)), (rowsRead) => {
@@ -113,7 +118,7 @@ function pageBuilder(
         const text = JSON.stringify(withListEnvelope(request, pick(serialized, tree), link))
         // The cursors contain values of related rows, which may change while the items do not.
         const etag = weakTag(isSortedByRelated ? text + link : text)
-        return { text, etag, link, query: pageQuery, marks: rowsRead.map(markOf), generation }
+        return { text, etag, link, query: pageQuery, marks: rowsRead.map(markOf), asOf }
       }
       if (expansion === undefined) return pageOf(items.map(serialize))
       const more = expansion.membersOf(items, readableRelated)

@@ -17,8 +17,8 @@ export interface CachedPage {
   /** The query that read the page, and the id and revision of each row read. */
   query: ListQuery
   marks: readonly Mark[]
-  /** The database generation at which the page was valid: until it changes, the rows need no check; null if unknown. */
-  generation: number | null
+  /** The last transaction (`Changes`) when the page was read or checked; null without `Changes`. */
+  asOf: number | null
 }
 
 /** List pages by URL. */
@@ -83,7 +83,7 @@ export function cachedPages({ usesToday, derived }: DeclaredComputed, time: Time
 }
 
 /**
- * Creates an LRU cache of about four megabytes of pages. The caller checks validity, by the generation or by the marks.
+ * Creates an LRU cache of about four megabytes of pages. The caller checks validity, by `asOf` or by the marks.
  */
 export function pageCache(): PageCache {
   const pages = new Map<string, CachedPage>()

@@ -1,38 +1,40 @@
 import type { Representation } from '../http/fast-read.ts'
-import type { Database } from '../storage/database.ts'
+import type { Changes } from '../storage/database.ts'
 import type { RowId } from '../storage/ids.ts'
 
 /** Cached representations of a table's rows, by id. */
 export interface Representations {
-  /** Returns the cached representation; undefined if there is none or anything has been written since. */
+  /** Returns the cached representation; undefined if there is none or the row may have changed since. */
   get: (id: RowId) => Representation | undefined
   /** Caches a representation; its row must have been read in this iteration of the event loop. */
   set: (id: RowId, representation: Representation) => void
 }
 
 const maxCharacters = 4_000_000
+const noCache: Representations = { get: () => undefined, set: () => {} }
 
-/** Caches about four megabytes until the next write of any kind; disabled if the engine has no generation. */
-export function representationCache({ generation }: Pick<Database, 'generation'>): Representations {
-  const cached = new Map<RowId, Representation>()
+/** Caches about four megabytes, each representation until its row changes. Caches nothing without `changes`. */
+export function representationCache(table: string, changes: Changes | null): Representations {
+  if (changes === null) return noCache
+  const cached = new Map<RowId, { representation: Representation; asOf: number }>()
   let characters = 0
-  let current: number | null = null
-  const clear = () => {
-    cached.clear()
-    characters = 0
+  const remove = (id: RowId) => {
+    characters -= cached.get(id)?.representation.text.length ?? 0
+    cached.delete(id)
   }
   return {
     get: (id) => {
-      const now = generation()
-      if (now !== current) clear()
-      current = now
-      return cached.get(id)
+      const entry = cached.get(id)
+      return entry && changes.lastOfRow(table, id) <= entry.asOf ? entry.representation : undefined
     },
     set: (id, representation) => {
-      if (current === null) return
+      remove(id)
+      cached.set(id, { representation, asOf: changes.last() })
       characters += representation.text.length
-      if (characters > maxCharacters) clear()
-      cached.set(id, representation)
+      for (const oldest of cached.keys()) {
+        if (characters <= maxCharacters) break
+        remove(oldest)
+      }
     },
   }
 }

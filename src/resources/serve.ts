@@ -34,7 +34,7 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
     lock: own.lock,
     ...(view && { rows: resourceRows(options.db, declaration), ...viewParts(view, { ...options, ...own }) }),
     normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
-    representations: representationCache(options.db),
+    representations: representationCache(declaration.table, options.db.changes),
     complete: defaultFiller(body),
     creator: creator(declaration, options),
     check: inputValidator(input, 'body'),

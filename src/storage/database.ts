@@ -1,5 +1,6 @@
 import type { Compilable, InsertQueryBuilder, InsertResult, Kysely, RawBuilder } from 'kysely'
 import type { Engine } from './engine.ts'
+import type { RowId } from './ids.ts'
 import type { Scan } from './scans/scan.ts'
 import type { Tables } from './tables/tables.ts'
 import type { TextIndex } from './text-index/text-index.ts'
@@ -70,6 +71,19 @@ export interface DatabaseMeasures {
 /** Called after each write transaction with the number of its units of work and its duration. */
 export type OnCommit = (units: number, seconds: number) => void
 
+/**
+ * The numbers of transactions, which grow. Data that was read when `last` was n is unchanged while the number of its table
+ * or row is at most n. A commit of another process counts as a change of everything.
+ */
+export interface Changes {
+  /** Returns the number of the last transaction. */
+  last: () => number
+  /** Returns the number of the last transaction that may have changed, added or removed rows of a table. */
+  lastOf: (table: string) => number
+  /** Returns the number of the last transaction that may have changed or removed a row. */
+  lastOfRow: (table: string, id: RowId) => number
+}
+
 /** A database in which nothing is written. */
 export interface ReadOnlyDatabase extends Pick<Database, 'engine' | 'read' | 'url'> {
   /** Set if no process used the SQLite file when it was opened, so that it was opened as a file that does not change. */
@@ -94,11 +108,8 @@ export interface Database {
    * these checks never wait for requests that have already been admitted.
    */
   reserved: Database
-  /**
-   * A number that changes whenever data may have been written; cached data stays valid while the number stays the same. Null
-   * if determining the number costs as much as reading the data.
-   */
-  generation: () => number | null
+  /** What has changed, for caches of data read; null if finding out costs as much as reading the data again. */
+  changes: Changes | null
   /** Resolves if the database responds to a trivial query; rejects otherwise. */
   ping: () => Promise<void>
   /** Returns measurements of the connections and files, without a query. */

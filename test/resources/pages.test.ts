@@ -8,7 +8,7 @@ const page = (characters: number): CachedPage => ({
   link: '',
   query: { filters: [], order: [], after: null, backwards: false, limit: 1 },
   marks: [],
-  generation: null,
+  asOf: null,
 })
 
 describe('pageCache', () => {

@@ -54,7 +54,7 @@ interface Node {
 const maxMet = 2_500
 
 /** Tables that clients cannot make large, because operators fill them or the number of rows is fixed. */
-const small = new Set(['settings', 'signing_keys', 'audit_head', 'migrations', 'resource_tables'])
+const small = new Set(['sqlite_schema', 'settings', 'signing_keys', 'audit_head', 'migrations', 'resource_tables'])
 
 /** Returns why the engine's plan for a statement is unacceptable; undefined if it reads a bounded number of rows. */
 export function judge(db: Database, statement: Statement): Promise<string | undefined> {

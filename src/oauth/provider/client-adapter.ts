@@ -13,15 +13,16 @@ export function clientRecords(db: Database): Adapter {
     throw new Error('Clients are registered and revoked by the service, not through the provider')
   }
   const lookUp = clientFinder(db)
-  const known = new Map<string, { generation: number; found: AdapterPayload }>()
+  const { changes } = db
+  const known = new Map<string, { asOf: number; found: AdapterPayload }>()
   const find = async (id: string) => {
-    const generation = db.generation()
     const cached = known.get(id)
-    if (cached !== undefined && cached.generation === generation) return cached.found
+    if (changes && cached !== undefined && changes.lastOf('clients') <= cached.asOf) return cached.found
+    const asOf = changes?.last()
     const client = await lookUp(id)
     const found = client && metadata(client)
     if (known.size >= maxClients) known.clear()
-    if (found && generation !== null) known.set(id, { generation, found })
+    if (found && asOf !== undefined) known.set(id, { asOf, found })
     return found
   }
   return {

@@ -9,13 +9,13 @@ import { clientSecretContext } from '../clients/clients.ts'
  * Caches the provider's client objects. The provider's own cache hashes all of a client's metadata on each request; this
  * cache reuses the object until the underlying record (`clientRecords`) is read again.
  */
-export function cacheClients({ Client: clients }: Provider, { generation }: Pick<Database, 'generation'>): void {
+export function cacheClients({ Client: clients }: Provider, { changes }: Pick<Database, 'changes'>): void {
   const { adapter } = clients as unknown as { adapter: Adapter }
   const find = clients.find.bind(clients)
   const known = new WeakMap<object, Client>()
+  // Every request then reads the record again.
+  if (changes === null) return
   clients.find = async (id) => {
-    // Without a generation, every request reads the record again.
-    if (generation() === null) return find(id)
     const record = await adapter.find(id)
     const cached = record && known.get(record)
     if (cached) return cached

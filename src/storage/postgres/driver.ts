@@ -58,7 +58,7 @@ export async function openPostgres(
   const textIndex: TextIndex = { candidates: async () => undefined, close: async () => {} }
   const pools: Record<string, pg.Pool> = { main, reserved: reservedPool, scans: scanPool }
   const measure = () => ({ pools: Object.entries(pools).map(measuresOf), walBytes: null })
-  const shared = { engine: postgres, url, scan: scans.scan, textIndex, generation: () => null, measure }
+  const shared = { engine: postgres, url, scan: scans.scan, textIndex, changes: null, measure }
   const ping = async () => void (await reservedPool.query(pingQuery))
   const close = async () => {
     await scans.close()

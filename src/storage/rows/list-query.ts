@@ -37,8 +37,7 @@ export interface Lists<Row> {
   /** Returns the ids and revisions of the same page, at a third of the cost. */
   marks: (query: ListQuery, requesterOf: RequesterOf) => Mark[] | Promise<Mark[]>
   count: (rows: Selection, requesterOf: RequesterOf) => Promise<number>
-  /** See `Database.generation`. */
-  generation: Database['generation']
+  changes: Database['changes']
 }
 
 /** The rows that a list selects, regardless of their order. */
@@ -72,7 +71,7 @@ export function listsOf<Row>(db: Database, source: PageSource, listed: readonly 
     page: reader(listed) as Lists<Row>['page'],
     marks: reader(['id', 'revision']) as Lists<Row>['marks'],
     count: (rows, requesterOf) => count(rows, allRows, requesterOf()),
-    generation: db.generation,
+    changes: db.changes,
   }
 }
 

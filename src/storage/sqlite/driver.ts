@@ -8,12 +8,15 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
+import type { ChangeLog, RecorderOf, RecordRun } from './changes.ts'
 import { type DamageGuard, isDamage } from './damage.ts'
 
 /** A prepared statement. `toRow` converts its rows from arrays to objects; null if the statement returns no rows. */
 export interface SqliteStatement {
   run: StatementSync
   toRow: ((cells: unknown[]) => unknown) | null
+  /** Records what a run has changed. */
+  record: RecordRun | undefined
 }
 
 /** One open SQLite file with its prepared statements. */
@@ -22,13 +25,19 @@ export interface SqliteHandle {
   statement: (sql: string) => SqliteStatement
 }
 
+export interface SqliteFileOptions {
+  readOnly?: boolean
+  /** Records the changes that statements make; nothing by default. */
+  recorderOf?: RecorderOf
+}
+
 const maxStatements = 400
 
 /**
  * Opens a file with WAL, `synchronous=FULL` (acknowledged writes survive power loss) and foreign keys. Waits at most 100
  * ms for a lock held by another process, because waiting blocks this thread.
  */
-export function openSqliteFile(path: string, options: { readOnly?: boolean } = {}): SqliteHandle {
+export function openSqliteFile(path: string, options: SqliteFileOptions = {}): SqliteHandle {
   const db = new DatabaseSync(path, { readOnly: options.readOnly ?? false, timeout: 100 })
   if (!options.readOnly)
     db.exec(
@@ -37,17 +46,18 @@ export function openSqliteFile(path: string, options: { readOnly?: boolean } = {
   db.exec(
     'pragma foreign_keys = on; pragma cache_size = -6000; pragma temp_store = memory; pragma trusted_schema = off',
   )
-  return { db, statement: statementCache(db) }
+  return { db, statement: statementCache(db, options.recorderOf) }
 }
 
-function statementCache(db: DatabaseSync): SqliteHandle['statement'] {
+function statementCache(db: DatabaseSync, recorderOf?: RecorderOf): SqliteHandle['statement'] {
   const cache = new Map<string, SqliteStatement>()
   return (sql) => {
     const cached = cache.get(sql)
     if (cached) return cached
     const run = db.prepare(sql)
     const columns = run.columns().map(({ name }) => name)
-    const statement = { run, toRow: columns.length > 0 ? rowFactory(columns) : null }
+    const record = recorderOf?.(db, sql, run)
+    const statement = { run, toRow: columns.length > 0 ? rowFactory(columns) : null, record }
     if (statement.toRow) run.setReturnArrays(true)
     if (cache.size >= maxStatements) cache.delete(cache.keys().next().value as string)
     cache.set(sql, statement)
@@ -75,9 +85,17 @@ function rowFactory(columns: readonly string[]): (cells: unknown[]) => unknown {
 }
 
 /** Runs a statement that returns rows. */
-export function rowsOfStatement({ run, toRow }: SqliteStatement, values: readonly unknown[]): unknown[] {
+export function rowsOfStatement({ run, toRow, record }: SqliteStatement, values: readonly unknown[]): unknown[] {
   const rows = run.all(...sqliteValues(values)) as unknown as unknown[][]
+  record?.(rows)
   return toRow ? rows.map(toRow) : rows
+}
+
+/** Runs a statement that returns no rows. */
+export function runStatement({ run, record }: SqliteStatement, values: readonly unknown[]) {
+  const result = run.run(...sqliteValues(values))
+  if (result.changes !== 0) record?.([])
+  return result
 }
 
 /** A read transaction shared by all reads in one event loop iteration. */
@@ -87,21 +105,20 @@ export interface SharedReads {
    * Ends the shared read transaction. Call this before acknowledging a write, so that the client's next read sees it.
    */
   end: () => void
-  /** The file's `data_version`, read at most once per iteration. */
-  generation: () => number
+  /** Runs `detect` if it has not run since the iteration began or the transaction ended. */
+  look: () => void
 }
 
 /**
- * Lets all reads in one event loop iteration share a transaction; otherwise each read would lock and unlock the file. Reading
- * the generation alone opens no transaction: data read later in the same iteration may be newer than the generation, but
- * never older.
+ * Lets all reads in one event loop iteration share a transaction; otherwise each read would lock and unlock the file.
+ * `detect` runs before the transaction, so that the data read in it is at least as new as what `detect` found.
  */
-export function sharedReads(handle: SqliteHandle): SharedReads {
+export function sharedReads(handle: SqliteHandle, detect: () => void): SharedReads {
   let isOpen = false
   let willEnd = false
-  let generation: number | null = null
+  let hasLooked = false
   const end = () => {
-    generation = null
+    hasLooked = false
     if (!isOpen) return
     isOpen = false
     if (handle.db.isOpen) endRead(handle)
@@ -114,18 +131,19 @@ export function sharedReads(handle: SqliteHandle): SharedReads {
       end()
     })
   }
+  const look = () => {
+    if (hasLooked) return
+    hasLooked = true
+    endSoon()
+    detect()
+  }
   const begin = () => {
     if (isOpen) return
+    look()
     isOpen = true
     handle.statement('begin').run.run()
-    endSoon()
   }
-  const readVersion = () => {
-    endSoon()
-    const [row] = rowsOfStatement(handle.statement('pragma data_version'), []) as { data_version: number }[]
-    return (row as { data_version: number }).data_version
-  }
-  return { begin, end, generation: () => (generation ??= readVersion()) }
+  return { begin, end, look }
 }
 
 /** Ends a read transaction. After a damaged page or an I/O error, which the read has reported, COMMIT fails as well. */
@@ -144,14 +162,16 @@ function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> 
     const rows = rowsOfStatement(statement, query.parameters) as R[]
     return { rows, numAffectedRows: BigInt(rows.length) }
   }
-  const { run } = statement
-  const values = sqliteValues(query.parameters)
-  const { changes, lastInsertRowid } = run.run(...values)
+  const { changes, lastInsertRowid } = runStatement(statement, query.parameters)
   return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
 }
 
 /** Creates a Kysely dialect for node:sqlite with a single connection; the guard sees the errors of statements. */
-export function sqliteDialect(handle: SqliteHandle, guard?: Pick<DamageGuard, 'rethrow'>): Dialect {
+export function sqliteDialect(
+  handle: SqliteHandle,
+  guard?: Pick<DamageGuard, 'rethrow'>,
+  log?: Pick<ChangeLog, 'committed' | 'rolledBack'>,
+): Dialect {
   const connection: DatabaseConnection = {
     executeQuery: async (query) => {
       try {
@@ -173,9 +193,13 @@ export function sqliteDialect(handle: SqliteHandle, guard?: Pick<DamageGuard, 'r
       init: async () => {},
       acquireConnection: async () => connection,
       beginTransaction: async () => handle.db.exec('begin immediate'),
-      commitTransaction: async () => handle.db.exec('commit'),
+      commitTransaction: async () => {
+        handle.db.exec('commit')
+        log?.committed()
+      },
       rollbackTransaction: async () => {
         if (handle.db.isTransaction) handle.db.exec('rollback')
+        log?.rolledBack()
       },
       releaseConnection: async () => {},
       destroy: async () => handle.db.close(),

@@ -7,6 +7,12 @@ interface Waiting<Tx> {
   reject: (reason: unknown) => void
 }
 
+export interface GroupCommitCallbacks {
+  /** Called after the commit, before the units resolve. */
+  onCommit?: OnCommit
+  onRollback?: () => void
+}
+
 const unitsPerCommit = 512
 const busyRetryMs = 5
 const busyLimitMs = 5_000
@@ -16,9 +22,10 @@ const sqliteBusy = 5
  * Group commit: units that arrive in the same event loop iteration share one `BEGIN IMMEDIATE … COMMIT` and one sync, and
  * resolve after the commit. Each unit runs in its own SAVEPOINT, so a failed unit undoes only its own writes.
  *
- * A unit must await nothing but the database, because all later units wait for it. `onCommit` runs before the units resolve.
+ * A unit must await nothing but the database, because all later units wait for it.
  */
-export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, onCommit: OnCommit = () => {}): Write<Tx> {
+export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, callbacks: GroupCommitCallbacks = {}): Write<Tx> {
+  const { onCommit = () => {}, onRollback = () => {} } = callbacks
   const { db } = handle
   const waiting: Waiting<Tx>[] = []
   let isRunning = false
@@ -34,6 +41,7 @@ export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, onCommit: OnCommit
       for (const settle of settlers) settle()
     } catch (error) {
       if (db.isOpen && db.isTransaction) db.exec('rollback')
+      onRollback()
       for (const { reject } of batch) reject(error)
     }
     isRunning = waiting.length > 0

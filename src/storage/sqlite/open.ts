@@ -9,10 +9,12 @@ import { scanThreads } from '../scans/scan-threads.ts'
 import { type ScannerOptions, scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
 import type { Unindexed } from '../text-index/builder.ts'
+import { type ChangeLog, changeLog, type RecorderOf } from './changes.ts'
 import { type DamageGuard, damageGuard } from './damage.ts'
 import {
   openSqliteFile,
   rowsOfStatement,
+  runStatement,
   type SharedReads,
   type SqliteHandle,
   sharedReads,
@@ -24,8 +26,8 @@ import { groupCommit } from './group-commit.ts'
 import { readOnlyLocation } from './path.ts'
 import { sqliteTextIndex, unindexedAtMost } from './text-index.ts'
 
-const kysely = (handle: SqliteHandle, guard?: DamageGuard) =>
-  new Kysely<Tables>({ dialect: sqliteDialect(handle, guard), plugins: [new CamelCasePlugin()] })
+const kysely = (handle: SqliteHandle, guard?: DamageGuard, changes?: ChangeLog) =>
+  new Kysely<Tables>({ dialect: sqliteDialect(handle, guard, changes), plugins: [new CamelCasePlugin()] })
 
 export interface SqliteOptions {
   setTimer: SetTimer
@@ -42,18 +44,20 @@ export interface SqliteOptions {
 export function openSqlite(url: string, path: string, options: SqliteOptions): Database {
   const { setTimer, onError = () => {}, onCommit = () => {}, unindexed = unindexedAtMost } = options
   const guard = damageGuard((error) => options.onDamage?.(error, path))
-  const { writer, reader } = openFiles(path)
-  const tx = kysely(writer, guard)
-  const reads = sharedReads(reader)
+  const changes = changeLog({ version: () => dataVersion(writer), look: () => reads.look() })
+  const { writer, reader } = openFiles(path, changes.recorderOf)
+  const tx = kysely(writer, guard, changes)
+  const reads = sharedReads(reader, changes.detect)
   const threads = scanThreads(path, setTimer)
   const execute: ScannerOptions['execute'] = ({ sql, parameters }, signal) =>
     threads.run({ sql, values: sqliteValues(parameters) }, signal).catch(guard.rethrow)
   const scans = scanner({ running: 2, runningPerAccount: 1, setTimer, execute })
   const afterCommit = (units: number, seconds: number) => {
+    changes.committed()
     reads.end()
     onCommit(units, seconds)
   }
-  const write = guardedWrite(groupCommit(writer, tx, afterCommit), guard)
+  const write = guardedWrite(groupCommit(writer, tx, { onCommit: afterCommit, onRollback: changes.rolledBack }), guard)
   const access = { read: kysely(reader, guard), write, scan: scans.scan }
   const textIndex = sqliteTextIndex({ ...access, path, setTimer, newToken: randomUUID, unindexed, onError })
   const database: Database = {
@@ -66,7 +70,7 @@ export function openSqlite(url: string, path: string, options: SqliteOptions): D
     get reserved() {
       return database
     },
-    generation: reads.generation,
+    changes,
     measure: () => ({ pools: [], walBytes: statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0 }),
     ping: async () => {
       guard.refuse()
@@ -89,12 +93,17 @@ export function openSqliteReadOnly(url: string, path: string): ReadOnlyDatabase 
   return { engine: sqlite, url, isUnused, read: kysely(handle), close: async () => handle.db.close() }
 }
 
+function dataVersion({ statement }: SqliteHandle): number {
+  const [row] = rowsOfStatement(statement('pragma data_version'), []) as { data_version: number }[]
+  return (row as { data_version: number }).data_version
+}
+
 /** Opens the connections for writes and for reads. */
-function openFiles(path: string) {
+function openFiles(path: string, recorderOf: RecorderOf) {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   // SQLite creates the -wal and -shm files with the permissions of the database file.
   createPrivateFile(path)
-  const writer = openSqliteFile(path)
+  const writer = openSqliteFile(path, { recorderOf })
   // Group commit waits for other processes asynchronously; a busy timeout would block the event loop.
   writer.db.exec('pragma busy_timeout = 0')
   return { writer, reader: openSqliteFile(path, { readOnly: true }) }
@@ -141,7 +150,7 @@ const insertPreparer =
     const evaluate = tx.selectNoFrom(expression.as('result')).compile().sql
     // Does not use RETURNING, which takes longer than the insert itself.
     return async (_tx, values) => {
-      const { lastInsertRowid } = writer.statement(insert).run.run(...sqliteValues(values))
+      const { lastInsertRowid } = runStatement(writer.statement(insert), values)
       const [result] = writer.statement(evaluate).run.get() as unknown as [number]
       return { id: Number(lastInsertRowid), result: result === 1 }
     }
@@ -150,7 +159,7 @@ const insertPreparer =
 async function runPrepared(handle: SqliteHandle, text: string, values: readonly unknown[]) {
   const statement = handle.statement(text)
   if (statement.toRow === null) {
-    return { rows: [], changed: Number(statement.run.run(...sqliteValues(values)).changes) }
+    return { rows: [], changed: Number(runStatement(statement, values).changes) }
   }
   const rows = rowsOfStatement(statement, values)
   return { rows, changed: rows.length }
