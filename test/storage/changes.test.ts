@@ -134,9 +134,11 @@ onSqlite((engine) => {
     it('orders the answer before the acknowledgement of the write', async () => {
       const asOf = changes.last()
       let atAcknowledgement = 0
-      await db.write((tx) => rename(tx, [1])).then(() => {
-        atAcknowledgement = changes.lastOfRow('products', 1)
-      })
+      await db
+        .write((tx) => rename(tx, [1]))
+        .then(() => {
+          atAcknowledgement = changes.lastOfRow('products', 1)
+        })
       assert.ok(atAcknowledgement > asOf)
     })
   })
