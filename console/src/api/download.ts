@@ -4,15 +4,19 @@ import { messageOf } from '../ui/states.tsx'
 import { toast } from '../ui/toast.tsx'
 import { ApiError, authorizedFetch } from './client.ts'
 
-/** Downloads a file as the logged-in person, and lets the browser save it. Rejects with an `ApiError` if it is refused. */
+/**
+ * Downloads a file as the logged-in person, and lets the browser save it under the name in Content-Disposition, or else under
+ * `name`. Rejects with an `ApiError` if it is refused.
+ */
 async function saveFile(session: Session, path: string, name: string): Promise<void> {
   const response = await authorizedFetch(session)(new Request(new URL(path, location.origin)))
   if (!response.ok) {
     const body: unknown = await response.json().catch(() => ({}))
     throw new ApiError(response, typeof body === 'object' && body !== null ? body : {})
   }
+  const [, given = name] = /filename="([^"]+)"/.exec(response.headers.get('content-disposition') ?? '') ?? []
   const url = URL.createObjectURL(await response.blob())
-  const link = Object.assign(document.createElement('a'), { href: url, download: name })
+  const link = Object.assign(document.createElement('a'), { href: url, download: given })
   link.click()
   URL.revokeObjectURL(url)
 }

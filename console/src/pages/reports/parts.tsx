@@ -1,7 +1,8 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { ApiError, authorizedFetch, unwrap, useApi } from '../../api/client.ts'
+import { unwrap, useApi } from '../../api/client.ts'
+import { useDownload } from '../../api/download.ts'
 import type { components } from '../../api/schema.d.ts'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
@@ -47,24 +48,6 @@ export function TaskState({ task: { status, progress, error, reportType } }: { t
   )
 }
 
-/** Saves the result of a task as a file. */
-function useDownload({ taskId, format }: Task) {
-  const session = useSession()
-  return useMutation({
-    mutationFn: async () => {
-      const request = new Request(`${location.origin}/api/reports/${encodeURIComponent(taskId)}/download`)
-      const response = await authorizedFetch(session)(request)
-      if (!response.ok) throw new ApiError(response, await response.json().catch(() => ({})))
-      const [, name] = /filename="([^"]+)"/.exec(response.headers.get('content-disposition') ?? '') ?? []
-      const url = URL.createObjectURL(await response.blob())
-      const link = Object.assign(document.createElement('a'), { href: url, download: name ?? `${taskId}.${format}` })
-      link.click()
-      URL.revokeObjectURL(url)
-    },
-    onError: (error) => toast(messageOf(error)),
-  })
-}
-
 interface ActionProps {
   task: Task
   /** Whether to offer the result, which the person may not want to open if the report belongs to somebody else. */
@@ -75,15 +58,19 @@ interface ActionProps {
 export function TaskActions({ task, isOwn }: ActionProps) {
   const { may } = useSession()
   const [isDeleting, setDeleting] = useState(false)
-  const download = useDownload(task)
+  const { download, active } = useDownload()
   const { cancel, retry, remove } = useTaskChanges(task)
-  const { _links: links } = task
+  const { taskId, reportType, format, _links: links } = task
   if (Object.keys(links).length === 0) return <span className="quiet small">Only its owner may open it</span>
   return (
     <div className="row">
       {isOwn && 'download' in links && (
-        <Button isCompact isDisabled={download.isPending} onPress={() => download.mutate()}>
-          {download.isPending ? 'Downloading …' : 'Download'}
+        <Button
+          isCompact
+          isDisabled={active !== null}
+          onPress={() => void download(`/api/reports/${taskId}/download`, `${reportType}.${format}`)}
+        >
+          {active === null ? 'Download' : 'Downloading …'}
         </Button>
       )}
       {may('reports:write') && (
