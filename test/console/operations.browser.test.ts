@@ -50,7 +50,7 @@ forEachEngine((engine) => {
           .locator('.facts')
           .getByText(/Valid for \d+ days/)
           .waitFor()
-        await said(page, /GiB free of/)
+        await said(page, /GB free of/)
         await page.getByRole('region', { name: 'Files and folders' }).getByText('backups', { exact: true }).waitFor()
         await click('button', /^Show all \d+ tables$/)
         await page.getByRole('region', { name: 'Tables of the database' }).getByText('audit_entries').waitFor()

@@ -41,11 +41,11 @@ export const countText = (value: number) => number.format(value)
 export const shortText = (value: number) => short.format(value)
 export const percentText = (share: number) => `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`
 
-/** Formats a size in bytes, such as "1.2 MiB". */
+/** Formats a size in bytes, such as "1.2 MB", as the command line and the health checks do. */
 export function bytesText(bytes: number): string {
-  const names = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
-  const step = Math.min(names.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10))
-  return `${(bytes / 1024 ** step).toFixed(step === 0 ? 0 : 1)} ${names[step]}`
+  const names = ['bytes', 'kB', 'MB', 'GB', 'TB']
+  const step = Math.min(names.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3))
+  return `${(bytes / 1000 ** step).toFixed(step === 0 ? 0 : 1)} ${names[step]}`
 }
 
 /** Formats a duration in milliseconds, such as "340 ms" or "1.2 s". */
