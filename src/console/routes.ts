@@ -4,18 +4,23 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import { Type } from 'typebox'
+import type { Definition } from '../definition/service.ts'
 import { acceptsCoding } from '../http/headers/content-encoding.ts'
 import { Problem } from '../http/problems/problem.ts'
+import type { VersionStatus } from '../versioning/version-of-path.ts'
 
 export interface ConsoleOptions {
   /** Returns random bytes, for the nonce of each page. */
   random: (size: number) => Uint8Array
+  definition: Pick<Definition, 'versions'>
+  lives: readonly VersionStatus[]
 }
 
 /** What `npm run build` writes. */
 const built = new URL('../../console/dist/', import.meta.url)
-/** The build writes this text where the nonce belongs. */
+/** The build writes these texts where the nonce and the prefix belong. */
 const noncePlaceholder = /__NONCE__/g
+const prefixPlaceholder = '__API_PREFIX__'
 const nonceBytes = 18
 
 const types: Readonly<Record<string, string>> = {
@@ -33,11 +38,13 @@ const about = (operationId: string, summary: string, type: string) => ({
 
 /**
  * Serves the console at `/console`: one page for every path, and its files, whose names contain a hash of their content.
- * The page is a client of the public API, and gets no other access. Without a build, every path responds with 404.
+ * The page is a client of the public API, and gets no other access. It calls the newest active version. Without a build, every
+ * path responds with 404.
  */
-export const consolePages: FastifyPluginAsync<ConsoleOptions> = async (app, { random }) => {
+export const consolePages: FastifyPluginAsync<ConsoleOptions> = async (app, { random, definition, lives }) => {
   const files = await listed()
-  const page = files.size > 0 ? await readFile(new URL('index.html', built), 'utf8') : null
+  const template = files.size > 0 ? await readFile(new URL('index.html', built), 'utf8') : null
+  const page = template?.replace(prefixPlaceholder, newestPrefix(definition, lives)) ?? null
   const schema = about('readConsole', 'The console, as a page for browsers', 'text/html')
   const config = { scope: 'public', cache: 'none', headers: ['Content-Security-Policy'] } as const
   const sendPage = (reply: FastifyReply) => {
@@ -64,6 +71,12 @@ export const consolePages: FastifyPluginAsync<ConsoleOptions> = async (app, { ra
     if (isPacked) reply.header('content-encoding', 'gzip')
     return reply.type(types[extname(name)] as string).send(isPacked ? packed : bytes)
   })
+}
+
+/** Returns the path prefix of the newest active version, such as `/v2`. The prefix of v1 is empty. */
+function newestPrefix({ versions }: ConsoleOptions['definition'], lives: readonly VersionStatus[]): string {
+  const newest = lives.findLast(({ version, status }) => status === 'active' && versions[version])
+  return versions[newest?.version ?? '']?.prefixes[0] ?? ''
 }
 
 interface Asset {

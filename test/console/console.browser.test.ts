@@ -37,6 +37,10 @@ const innerPages = ({ clientId, failing, reportId, requestId, user }: Work) => [
 
 const failedOf = <Sent extends { status: number }>(sent: Sent[]) => sent.filter(({ status }) => status >= 400)
 
+/** Returns the paths that belong neither to v2 nor to the service as a whole. */
+const unexpectedIn = (sent: { path: string }[]) =>
+  sent.map(({ path }) => path).filter((path) => !/^\/(v2\/|openapi\.json$|readyz$|livez$)/.test(path))
+
 forEachEngine((engine) => {
   describe('the console in Chromium', { skip }, () => {
     const auth = authService(engine, workSettings)
@@ -97,7 +101,9 @@ forEachEngine((engine) => {
           requests()
           await open(path)
           assert.equal(await page.getByRole('alert').count(), 0, path)
-          assert.deepEqual(failedOf(requests()), [], path)
+          const sent = requests()
+          assert.deepEqual(failedOf(sent), [], path)
+          assert.deepEqual(unexpectedIn(sent), [], path)
           // Both engines lead to the same elements.
           if (engine.name === 'postgres') continue
           assert.deepEqual(await accessibilityFaults(page), [], path)

@@ -258,7 +258,7 @@ forEachEngine((engine) => {
         await page.reload()
         await settled(page)
         await page.getByText('1 row', { exact: true }).waitFor()
-        const [list] = requests().filter(({ path }) => path.startsWith('/orders?') && path.includes('limit=100'))
+        const [list] = requests().filter(({ path }) => path.startsWith('/v2/orders?') && path.includes('limit=100'))
         const query = new URL(list?.path ?? '', real.baseUrl).searchParams
         assert.deepEqual(
           [query.get('status[not]'), query.get('total[from]'), query.get('sort')],
@@ -319,7 +319,8 @@ forEachEngine((engine) => {
       await shown('/records/readings?sort=-id', async ({ page, requests }) => {
         const rows = page.locator('tbody tr')
         const cell = (name: string) => page.getByRole('gridcell', { name, exact: true })
-        const pages = () => requests().filter(({ path }) => path.startsWith('/readings?') && path.includes('limit=100'))
+        const pages = () =>
+          requests().filter(({ path }) => path.startsWith('/v2/readings?') && path.includes('limit=100'))
         await page.getByText('100,000 rows', { exact: true }).waitFor()
         await cell('Reading 100000').waitFor()
         for (let at = 1; at <= 20; at++) {

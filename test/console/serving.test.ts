@@ -2,8 +2,11 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { gunzipSync } from 'node:zlib'
-import { appOn } from '../support/app.ts'
+import { builtIn } from '../../src/catalog/service.ts'
+import type { Version } from '../../src/definition/version.ts'
+import { appOn, type TestApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
+import { livesOf } from '../support/lives.ts'
 
 const file = (name: string) => readFileSync(new URL(`../../console/dist/${name}`, import.meta.url))
 const [, script = ''] = /src="\/console\/(assets\/[^"]+\.js)"/.exec(file('index.html').toString()) ?? []
@@ -12,6 +15,11 @@ onSqlite((engine) => {
   describe('the console', () => {
     const on = appOn(engine, { console: true })
     const off = appOn(engine)
+    const retired = appOn(engine, { console: true, lives: livesOf('{"v1":{"status":"retired"}}') })
+    const ended = { status: 'deprecated', deprecatedAt: '2026-09-01', sunsetAt: '2027-09-01', successor: 'v1' }
+    const withdrawn = appOn(engine, { console: true, lives: livesOf(JSON.stringify({ v2: ended })) })
+    const { v1 } = builtIn.versions
+    const single = appOn(engine, { console: true, definition: { ...builtIn, versions: { v1: v1 as Version } } })
     const get = (url: string, headers: Record<string, string> = {}) => on.send({ url, headers, scopes: null })
 
     it('200 with the page for every path; each response has another nonce, which only its policy allows', async () => {
@@ -26,6 +34,21 @@ onSqlite((engine) => {
         nonces.add(nonce)
       }
       assert.equal(nonces.size, 4)
+    })
+
+    it('200 with the prefix of the newest active version, which is empty for v1', async () => {
+      const cases: [string, TestApp, string][] = [
+        ['v1 and v2 are active', on, '/v2'],
+        ['v1 is retired', retired, '/v2'],
+        ['v2 is deprecated', withdrawn, ''],
+        ['there is only v1', single, ''],
+      ]
+      for (const [state, { send }, prefix] of cases) {
+        const { body } = await send({ url: '/console/webhooks', scopes: null })
+        const [, found] = /<meta name="api-prefix" content="([^"]*)" \/>/.exec(body) ?? []
+        assert.equal(found, prefix, state)
+        assert.equal((await send({ url: `${prefix}/openapi.json`, scopes: null })).statusCode, 200, state)
+      }
     })
 
     it('has a policy that allows this origin only, no inline script and no frame', async () => {

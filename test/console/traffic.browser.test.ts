@@ -75,9 +75,9 @@ forEachEngine((engine) => {
           await page.clock.runFor(15_000)
           await (await polled).finished()
         }
-        const inAMinute = sent.splice(0).filter((path) => path.startsWith('/api/'))
+        const inAMinute = sent.splice(0).filter((path) => path.startsWith('/v2/api/'))
         assert.equal(inAMinute.filter(history).length, 4)
-        assert.equal(inAMinute.filter((path) => path === '/api/nodes').length, 2)
+        assert.equal(inAMinute.filter((path) => path === '/v2/api/nodes').length, 2)
         assert.equal(inAMinute.length, 6, inAMinute.join())
         await show('hidden')
         await page.clock.runFor(120_000)

@@ -55,10 +55,16 @@ export function authorizedFetch(session: Session): (request: Request) => Promise
   }
 }
 
-/** The typed client of the API. Wrap each call in `unwrap`. */
+/** The path prefix of the newest version of the API, such as `/v2`; empty for v1. The service writes it into the page. */
+export const apiPrefix = document.querySelector<HTMLMetaElement>('meta[name="api-prefix"]')?.content ?? ''
+
+/** Returns the URL of a path of the API, which has no prefix. */
+export const apiUrl = (path: string): string => location.origin + apiPrefix + path
+
+/** The typed client of the API. Wrap each call in `unwrap`. Its paths have no prefix. */
 export const createApi = (session: Session) =>
   createClient<paths>({
-    baseUrl: location.origin,
+    baseUrl: location.origin + apiPrefix,
     fetch: authorizedFetch(session),
     headers: { accept: 'application/json, application/problem+json' },
   })
@@ -79,11 +85,14 @@ interface Outcome<Data> {
   response: Response
 }
 
-/** Resolves with the data of a successful response; rejects with an `ApiError` for any other. */
+/**
+ * Resolves with the data of a successful response; rejects with an `ApiError` for any other. A list is an array, in every
+ * version of the API.
+ */
 export async function unwrap<Data>(outcome: Promise<Outcome<Data>>): Promise<Data> {
   const { data, error, response } = await outcome
   if (!response.ok) throw new ApiError(response, errorBodyOf(error))
-  return data as Data
+  return unenclosed(data) as Data
 }
 
 /** Like `unwrap`, with the response headers, such as ETag and Link. */
@@ -92,17 +101,26 @@ export async function unwrapWithHeaders<Data>(
 ): Promise<{ data: Data; headers: Headers }> {
   const { data, error, response } = await outcome
   if (!response.ok) throw new ApiError(response, errorBodyOf(error))
-  return { data: data as Data, headers: response.headers }
+  return { data: unenclosed(data) as Data, headers: response.headers }
+}
+
+/** Returns the items of a list that the version encloses as `{ items, next, prev }`; anything else as it is. */
+export function unenclosed(body: unknown): unknown {
+  if (typeof body !== 'object' || body === null || Object.keys(body).length !== 3) return body
+  return 'items' in body && 'next' in body && 'prev' in body ? body.items : body
 }
 
 const errorBodyOf = (body: unknown): ErrorBody => (typeof body === 'object' && body !== null ? body : {})
 
-/** Returns the target of a Link header with this relation (RFC 8288), as a path with its query; null if there is none. */
+/**
+ * Returns the target of a Link header with this relation (RFC 8288), as a path of the API with its query and without the
+ * prefix; null if there is none.
+ */
 export function linkOf(headers: Headers, relation: string): string | null {
   for (const [, target = '', rel] of (headers.get('link') ?? '').matchAll(/<([^>]*)>\s*;[^,]*?rel="?([^",;]*)"?/g)) {
     if (rel?.split(' ').includes(relation)) {
-      const url = new URL(target, location.origin)
-      return url.pathname + url.search
+      const { pathname, search } = new URL(target, location.origin)
+      return (pathname.startsWith(`${apiPrefix}/`) ? pathname.slice(apiPrefix.length) : pathname) + search
     }
   }
   return null

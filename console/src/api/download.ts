@@ -2,14 +2,14 @@ import { useState } from 'react'
 import { type Session, useSession } from '../session/session.ts'
 import { messageOf } from '../ui/states.tsx'
 import { toast } from '../ui/toast.tsx'
-import { ApiError, authorizedFetch } from './client.ts'
+import { ApiError, apiUrl, authorizedFetch } from './client.ts'
 
 /**
  * Downloads a file as the logged-in person, and lets the browser save it under the name in Content-Disposition, or else under
  * `name`. Rejects with an `ApiError` if it is refused.
  */
 async function saveFile(session: Session, path: string, name: string): Promise<void> {
-  const response = await authorizedFetch(session)(new Request(new URL(path, location.origin)))
+  const response = await authorizedFetch(session)(new Request(apiUrl(path)))
   if (!response.ok) {
     const body: unknown = await response.json().catch(() => ({}))
     throw new ApiError(response, typeof body === 'object' && body !== null ? body : {})

@@ -1,4 +1,4 @@
-import { ApiError } from '../../api/client.ts'
+import { ApiError, apiPrefix } from '../../api/client.ts'
 
 interface Schema {
   type?: string | string[]
@@ -29,8 +29,13 @@ interface Reference {
   $ref: string
 }
 
+interface Server {
+  url: string
+}
+
 interface Document {
-  paths: Record<string, Record<string, RawOperation>>
+  /** Paths that have no version have servers of their own. */
+  paths: Record<string, Record<string, RawOperation> & { servers?: Server[] }>
   components: { parameters: Record<string, Parameter> }
 }
 
@@ -38,6 +43,7 @@ interface Document {
 export interface Operation {
   id: string
   method: string
+  /** The path with the prefix of the version. */
   path: string
   summary: string
   description: string
@@ -49,17 +55,29 @@ export interface Operation {
 
 const methods = ['get', 'post', 'put', 'patch', 'delete']
 
-/** Reads every operation of the OpenAPI document. */
+/** Reads every operation of the newest version of the API, and those that have no version. */
 export async function readOperations(): Promise<readonly Operation[]> {
-  const response = await fetch('/openapi.json')
-  if (!response.ok) throw new ApiError(response, {})
-  const document = (await response.json()) as Document
-  return Object.entries(document.paths).flatMap(([path, operations]) =>
-    Object.entries(operations)
-      .filter(([method]) => methods.includes(method))
-      .map(([method, operation]) => operationOf(document, method.toUpperCase(), path, operation)),
-  )
+  const [newest, whole] = await Promise.all([readDocument(`${apiPrefix}/openapi.json`), readDocument('/openapi.json')])
+  return [
+    ...operationsOf(newest, apiPrefix, ({ servers }) => servers === undefined),
+    ...operationsOf(whole, '', ({ servers }) => servers !== undefined),
+  ]
 }
+
+async function readDocument(path: string): Promise<Document> {
+  const response = await fetch(path)
+  if (!response.ok) throw new ApiError(response, {})
+  return (await response.json()) as Document
+}
+
+const operationsOf = (document: Document, prefix: string, isWanted: (item: Document['paths'][string]) => boolean) =>
+  Object.entries(document.paths)
+    .filter(([, item]) => isWanted(item))
+    .flatMap(([path, { servers: _, ...operations }]) =>
+      Object.entries(operations)
+        .filter(([method]) => methods.includes(method))
+        .map(([method, operation]) => operationOf(document, method.toUpperCase(), prefix + path, operation)),
+    )
 
 function operationOf(document: Document, method: string, path: string, raw: RawOperation): Operation {
   const { operationId = `${method} ${path}`, summary = path, description = '', tags = [], parameters = [] } = raw

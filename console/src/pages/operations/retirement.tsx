@@ -13,7 +13,6 @@ type Plan = components['schemas']['Retirement']
 
 const fewRows = 100
 const manyResults = 10_000
-const consoleClient = 'console'
 
 /** The dry run of a retirement: who would have to move first, and what to set. */
 export function RetirementPlan({ version }: { version: string }) {
@@ -45,7 +44,7 @@ export function RetirementPlan({ version }: { version: string }) {
 }
 
 function Summary({ plan: { version, clients, countedSince, results, unprefixed, status } }: { plan: Plan }) {
-  const others = clients.filter(({ clientId }) => clientId !== null && clientId !== consoleClient)
+  const others = clients.filter(({ clientId }) => clientId !== null)
   const isClear = countedSince !== undefined && clients.length === 0
   return (
     <div className={isClear ? 'notice good stack tight' : 'notice warn stack tight'} role="status">
@@ -66,7 +65,6 @@ function Summary({ plan: { version, clients, countedSince, results, unprefixed, 
         </p>
       )}
       {unprefixed && <p>Paths without a prefix, such as /users, belong to {version} and would be retired as well.</p>}
-      {unprefixed && <p>This console uses these paths, and would stop working.</p>}
       {results > 0 && (
         <p>
           {countText(results)}
@@ -102,8 +100,7 @@ function Clients({ plan: { clients, countedSince, version } }: { plan: Plan }) {
                 <>
                   <Link to="/access/clients/$clientId" params={{ clientId }}>
                     {name ?? clientId}
-                  </Link>{' '}
-                  {clientId === consoleClient && <Badge tone="info">this console</Badge>}
+                  </Link>
                   {name !== undefined && <div className="quiet small">{clientId}</div>}
                 </>
               ),

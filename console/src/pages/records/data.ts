@@ -1,6 +1,6 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
-import { ApiError, authorizedFetch, linkOf } from '../../api/client.ts'
+import { ApiError, apiUrl, authorizedFetch, linkOf, unenclosed } from '../../api/client.ts'
 import { type Session, useSession } from '../../session/session.ts'
 import type { Access, Document } from './document.ts'
 import { type Resource, type Row, resourcesOf } from './model.ts'
@@ -16,7 +16,7 @@ interface Sending {
   signal?: AbortSignal
 }
 
-/** Sends a request to a path that the OpenAPI document describes. Rejects with an `ApiError`. */
+/** Sends a request to a path that the OpenAPI document describes. A list is an array. Rejects with an `ApiError`. */
 export type Send = (method: string, path: string, sending?: Sending) => Promise<Answer>
 
 export function useSend(): Send {
@@ -29,7 +29,7 @@ function sender(session: Session): Send {
   return async (method, path, { body, headers = {}, signal } = {}) => {
     const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
     const response = await request(
-      new Request(location.origin + path, {
+      new Request(apiUrl(path), {
         method,
         headers: {
           accept: 'application/json, application/problem+json',
@@ -44,7 +44,7 @@ function sender(session: Session): Send {
     const isJson = /json/.test(response.headers.get('content-type') ?? '')
     const content: unknown = isJson && text !== '' ? JSON.parse(text) : undefined
     if (!response.ok) throw new ApiError(response, (content ?? {}) as object)
-    return { body: content, headers: response.headers }
+    return { body: unenclosed(content), headers: response.headers }
   }
 }
 
@@ -54,7 +54,7 @@ export function useResources() {
     queryKey: ['records', 'document'],
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: async () => {
-      const response = await fetch('/openapi.json')
+      const response = await fetch(apiUrl('/openapi.json'))
       if (!response.ok) throw new ApiError(response, {})
       return resourcesOf((await response.json()) as Document)
     },
@@ -64,10 +64,6 @@ export function useResources() {
 /** Returns whether the person may call an operation with this access; false if it does not exist. */
 export const allows = ({ may }: Pick<Session, 'may'>, access: Access | undefined): boolean =>
   access?.some((scopes) => may(...scopes)) ?? false
-
-/** Returns the items of a list, which is an array or an object with `items`. */
-export const itemsOf = <Item>(body: unknown): Item[] =>
-  (Array.isArray(body) ? body : ((body as { items?: Item[] } | undefined)?.items ?? [])) as Item[]
 
 export const pageSize = 100
 
@@ -79,7 +75,7 @@ export interface ListPage<Item> {
 /** Reads one page of a list. */
 export async function readPage<Item>(send: Send, path: string, signal?: AbortSignal): Promise<ListPage<Item>> {
   const { body, headers } = await send('GET', path, signal ? { signal } : {})
-  return { items: itemsOf<Item>(body), next: linkOf(headers, 'next') }
+  return { items: body as Item[], next: linkOf(headers, 'next') }
 }
 
 export const listKey = (name: string) => ['records', name, 'list'] as const

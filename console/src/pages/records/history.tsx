@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useSession } from '../../session/session.ts'
 import { Time } from '../../ui/format.tsx'
 import { Facts, Section } from '../../ui/page.tsx'
-import { itemsOf, type Loaded, useSend } from './data.ts'
+import { type Loaded, useSend } from './data.ts'
 import type { Resource } from './model.ts'
 
 interface Entry {
@@ -22,7 +22,7 @@ export function History({ resource, loaded: { row, etag } }: { resource: Resourc
   const audit = useQuery({
     queryKey: ['records', 'audit', row.id],
     enabled: isAudited,
-    queryFn: async () => itemsOf<Entry>((await send('GET', `/api/audit?limit=20&target=${row.id}`)).body),
+    queryFn: async () => (await send('GET', `/api/audit?limit=20&target=${row.id}`)).body as Entry[],
   })
   const { createdAt, updatedAt, createdBy } = row
   const revision = /^"(\d+)/.exec(etag ?? '')?.[1]
