@@ -6,7 +6,8 @@ base="https://localhost:$port"
 authority="$folder/data/certificates/authority.crt"
 secret=$(node -p 'crypto.randomUUID()')
 
-env PLINTH_PROFILE=development PLINTH_DATA_DIR="$folder/data" PLINTH_PORT="$port" PLINTH_HTTP_PORT=0 \
+# The tools send more requests than the limits allow.
+env PLINTH_RATE_LIMIT=off PLINTH_RATE_LIMIT_ANONYMOUS=off PLINTH_RATE_LIMIT_TOKEN=off PLINTH_PROFILE=development PLINTH_DATA_DIR="$folder/data" PLINTH_PORT="$port" PLINTH_HTTP_PORT=0 \
   PLINTH_BOOTSTRAP_CLIENT_ID=scripts PLINTH_BOOTSTRAP_CLIENT_SECRET="$secret" PLINTH_ACCESS_TOKEN_TTL=86400 \
   PLINTH_LOG_LEVEL=warn node bin/plinth.js serve >"$folder/log" 2>&1 &
 service=$!

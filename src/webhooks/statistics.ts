@@ -18,7 +18,9 @@ const p95Ms = Type.Optional(
 export const StatisticsQuery = Type.Object({
   ids: Type.Optional(
     Type.String({
-      pattern: `^[\\w-]{1,40}(,[\\w-]{1,40}){0,${maxListed - 1}}$`,
+      // Each id has 26 characters and a comma. Go rejects patterns with large nested counts.
+      maxLength: maxListed * 27,
+      pattern: '^whk_[A-Za-z0-9_-]{22}(,whk_[A-Za-z0-9_-]{22})*$',
       description: `Ids of up to ${maxListed} webhooks, separated by commas; by default your newest ones`,
       examples: ['whk_Q2hhcmxlcyBCYWJiYWdlXw'],
     }),

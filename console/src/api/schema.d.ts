@@ -15431,13 +15431,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Start of the range; by default, an hour before its end
+                 * @description Start of the range; by default, an hour before its end, and at most 25 hours
                  * @example 2026-03-01T12:00:00.000Z
                  */
                 from?: string;
                 /**
                  * @description End of the range; by default, now
-                 * @example 2026-03-01T12:00:00.000Z
+                 * @example 2026-03-01T13:00:00.000Z
                  */
                 to?: string;
                 /**

@@ -46,19 +46,22 @@ const HistoryView = Type.Object({
   points: Type.Array(Point, { description: 'Oldest first; a step without samples has no point' }),
 })
 
-const instant = (description: string) =>
+const instant = (description: string, example: string) =>
   Type.Optional(
     Type.String({
       maxLength: 40,
       description,
-      examples: ['2026-03-01T12:00:00.000Z'],
+      examples: [example],
       ...documentedRules({ format: 'date-time' }),
     }),
   )
 
 const HistoryQuery = Type.Object({
-  from: instant('Start of the range; by default, an hour before its end'),
-  to: instant('End of the range; by default, now'),
+  from: instant(
+    'Start of the range; by default, an hour before its end, and at most 25 hours',
+    '2026-03-01T12:00:00.000Z',
+  ),
+  to: instant('End of the range; by default, now', '2026-03-01T13:00:00.000Z'),
   step: Type.Optional(
     Type.Integer({
       description: 'Seconds per point, a multiple of 15; by default, so many that there are at most 240 points',
@@ -79,7 +82,7 @@ function rangeOf(query: { from?: string; to?: string; step?: number }, nowMs: nu
   const end = to === undefined ? nowMs : Date.parse(to)
   const from = instantParameter('from', query.from)
   const start = from === undefined ? end - hourMs : Date.parse(from)
-  if (start >= end) throw malformedQuery('from', 'must be before `to`')
+  if (start > end) throw malformedQuery('from', 'must not be after `to`')
   if (end - start > maxRangeMs) throw malformedQuery('from', 'must be at most 25 hours before `to`')
   const stepMs = stepOf(query.step, end - start)
   return { fromMs: Math.floor(start / stepMs) * stepMs, toMs: Math.ceil(end / stepMs) * stepMs, stepMs }

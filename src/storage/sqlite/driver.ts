@@ -9,7 +9,7 @@ import {
   SqliteQueryCompiler,
 } from 'kysely'
 import type { ChangeLog, RecorderOf, RecordRun } from './changes.ts'
-import { type DamageGuard, isDamage } from './damage.ts'
+import type { DamageGuard } from './damage.ts'
 
 /** A prepared statement. `toRow` converts its rows from arrays to objects; null if the statement returns no rows. */
 export interface SqliteStatement {
@@ -96,64 +96,6 @@ export function runStatement({ run, record }: SqliteStatement, values: readonly 
   const result = run.run(...sqliteValues(values))
   if (result.changes !== 0) record?.([])
   return result
-}
-
-/** A read transaction shared by all reads in one event loop iteration. */
-export interface SharedReads {
-  begin: () => void
-  /**
-   * Ends the shared read transaction. Call this before acknowledging a write, so that the client's next read sees it.
-   */
-  end: () => void
-  /** Runs `detect` if it has not run since the iteration began or the transaction ended. */
-  look: () => void
-}
-
-/**
- * Lets all reads in one event loop iteration share a transaction; otherwise each read would lock and unlock the file.
- * `detect` runs before the transaction, so that the data read in it is at least as new as what `detect` found.
- */
-export function sharedReads(handle: SqliteHandle, detect: () => void): SharedReads {
-  let isOpen = false
-  let willEnd = false
-  let hasLooked = false
-  const end = () => {
-    hasLooked = false
-    if (!isOpen) return
-    isOpen = false
-    if (handle.db.isOpen) endRead(handle)
-  }
-  const endSoon = () => {
-    if (willEnd) return
-    willEnd = true
-    setImmediate(() => {
-      willEnd = false
-      end()
-    })
-  }
-  const look = () => {
-    if (hasLooked) return
-    hasLooked = true
-    endSoon()
-    detect()
-  }
-  const begin = () => {
-    if (isOpen) return
-    look()
-    isOpen = true
-    handle.statement('begin').run.run()
-  }
-  return { begin, end, look }
-}
-
-/** Ends a read transaction. After a damaged page or an I/O error, which the read has reported, COMMIT fails as well. */
-function endRead({ db, statement }: SqliteHandle): void {
-  try {
-    statement('commit').run.run()
-  } catch (error) {
-    if (!isDamage(error) && db.isTransaction) throw error
-    if (db.isTransaction) db.exec('rollback')
-  }
 }
 
 function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> {

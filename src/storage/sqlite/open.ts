@@ -15,15 +15,14 @@ import {
   openSqliteFile,
   rowsOfStatement,
   runStatement,
-  type SharedReads,
   type SqliteHandle,
-  sharedReads,
   sqliteDialect,
   sqliteValues,
 } from './driver.ts'
 import { sqlite } from './engine.ts'
 import { groupCommit } from './group-commit.ts'
 import { readOnlyLocation } from './path.ts'
+import { type SharedReads, sharedReads } from './shared-reads.ts'
 import { sqliteTextIndex, unindexedAtMost } from './text-index.ts'
 
 const kysely = (handle: SqliteHandle, guard?: DamageGuard, changes?: ChangeLog) =>
