@@ -41,6 +41,17 @@ forEachEngine((engine) => {
           assert.equal(await operate('DELETE', `/api/users/${person.userId}/sessions`), 204)
         })
         assert.deepEqual(await accessibilityFaults(page), [])
+        let tokenRequests = 0
+        page.on('request', (request) => {
+          if (new URL(request.url()).pathname === '/oauth/token') tokenRequests++
+        })
+        for (const name of ['Webhooks', 'API keys']) {
+          await link(page, name).click()
+          await page.getByRole('heading', { level: 1, name }).waitFor()
+          await page.getByRole('button', { name: 'Try again' }).waitFor()
+        }
+        assert.equal(tokenRequests, 0)
+        await link(page, 'Users').click()
         await signIn(page).click()
         await logIn(page, person)
         assert.equal(page.url(), `${auth.baseUrl}/console/access/users`)

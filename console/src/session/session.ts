@@ -16,7 +16,10 @@ export interface Session {
   person: Person
   /** Returns whether the person holds every one of these scopes. */
   may: (...scopes: string[]) => boolean
-  /** Returns a valid access token; refreshes it if it is about to expire or if `rejected` is the current one. */
+  /**
+   * Returns a valid access token; refreshes it if it is about to expire or if `rejected` is the current one. Rejects with a
+   * `LoginError` after the session has ended.
+   */
   accessToken: (rejected?: string) => Promise<string>
   /** Returns whether the session has ended, so that the person must log in again. */
   isExpired: () => boolean
@@ -65,6 +68,7 @@ function createSession(first: Tokens): Session {
     person: personOf(first.idToken),
     may: (...scopes) => scopes.every((scope) => first.scopes.has(scope)),
     accessToken: async (rejected) => {
+      if (expired) throw new LoginError('The session has ended.')
       if (tokens.accessToken !== rejected && tokens.expiresAt > Date.now() + refreshAheadMs) return tokens.accessToken
       refreshing ??= renew()
       return refreshing
