@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authService, codeFlow, type Person } from '../oauth/real.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { accessibilityFaults, chromiumBrowser, logIn, settled, skip } from './browser.ts'
+import { accessibilityFaults, type Call, chromiumBrowser, logIn, settled, skip } from './browser.ts'
 
 forEachEngine((engine) => {
   describe('the pages about access', { skip }, () => {
@@ -11,13 +11,13 @@ forEachEngine((engine) => {
     const using = chromiumBrowser(() => auth.baseUrl)
 
     /** Opens a page as an administrator, logs in, and runs the test. */
-    const asAdmin = async (path: string, work: (page: Page) => Promise<void>, expected = /^$/) => {
+    const asAdmin = async (path: string, work: (page: Page, call: Call) => Promise<void>, expected = /^$/) => {
       const admin = await auth.person({ role: 'admin', name: 'Grace Hopper' })
-      await using({ expected }, async ({ page }) => {
+      await using({ expected }, async ({ page, call }) => {
         await page.goto(`${auth.baseUrl}/console${path}`)
         await logIn(page, admin)
         await settled(page)
-        await work(page)
+        await work(page, call)
       })
     }
     const press = (page: Page, name: string | RegExp) => page.getByRole('button', { name, exact: true }).click()
@@ -79,10 +79,10 @@ forEachEngine((engine) => {
       )
     })
 
-    it('API keys: creates, edits and revokes one', async () => {
+    it('API keys: creates one, edits it beside someone else, and revokes it', async () => {
       await asAdmin(
         '/access/api-keys',
-        async (page) => {
+        async (page, call) => {
           await said(page, 'There are no API keys')
           await press(page, 'New API key')
           await page.getByLabel('Name').fill('Batch')
@@ -99,13 +99,23 @@ forEachEngine((engine) => {
           await said(page, /must be an instant in the future/)
           await page.getByLabel('Expires').fill('')
           await page.getByLabel('Requests per month').fill('5000')
+          const { body } = await call('GET', '/api/keys')
+          const [key] = ('items' in body ? body.items : body) as { id: string }[]
+          const path = `/api/keys/${key?.id}`
+          assert.equal((await call('PATCH', path, { rate: '900/60' })).status, 200)
           await press(page, 'Save')
+          const conflict = page.getByRole('dialog', { name: 'Someone else has changed this' })
+          await conflict.getByRole('cell', { name: '900 in 60 s' }).waitFor()
+          await noFaults(page)
+          await conflict.getByRole('button', { name: 'Overwrite with yours' }).click()
           await said(page, '5,000')
+          const now = (await call('GET', path)).body
+          assert.deepEqual([now.rate, now.quota], ['900/60', 5000])
           await press(page, 'Revoke Batch')
           await press(page, 'Revoke the key')
           await said(page, 'There are no API keys')
         },
-        /422/,
+        /412|422/,
       )
     })
 

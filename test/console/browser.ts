@@ -16,12 +16,20 @@ export const skip = existsSync(executablePath) ? false : `there is no Chromium a
 
 export type Theme = 'light' | 'dark'
 
+export type Call = (
+  method: string,
+  path: string,
+  body?: object,
+) => Promise<{ status: number; body: Record<string, unknown> }>
+
 /** A window that shows the console. */
 export interface Window {
   page: Page
   context: BrowserContext
   /** Each request to the API since the last call: method, path and status. */
   requests: () => { method: string; path: string; status: number }[]
+  /** Sends a request with the access token of the page. */
+  call: Call
   /** Opens a path of the console, and waits until the page and its data are shown. */
   open: (path: string) => Promise<void>
 }
@@ -50,12 +58,24 @@ export function chromiumBrowser(baseUrl: () => string) {
       if (/^\/(console|oauth|\.well-known)\b/.test(pathname)) return
       requests.push({ method: response.request().method(), path: pathname + search, status: response.status() })
     })
+    let authorization = ''
+    page.on('request', (request) => {
+      authorization = request.headers().authorization ?? authorization
+    })
+    const call: Call = async (method, path, body) => {
+      const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+      const headers = { authorization, 'content-type': type }
+      const data = body && { data: JSON.stringify(body) }
+      const response = await page.request.fetch(baseUrl() + path, { method, headers, ...data })
+      const text = await response.text()
+      return { status: response.status(), body: text === '' ? {} : JSON.parse(text) }
+    }
     const open = async (path: string) => {
       await page.goto(`${baseUrl()}/console${path}`)
       await settled(page)
     }
     try {
-      await work({ page, context, open, requests: () => requests.splice(0) })
+      await work({ page, context, open, call, requests: () => requests.splice(0) })
     } finally {
       await context.close()
     }

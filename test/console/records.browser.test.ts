@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core'
 import { collection, Decimal, Line, Ref, service, Title, Type } from '../../src/plinth.ts'
 import { type Person, person, type Real, realServer } from '../oauth/real.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { accessibilityFaults, chromiumBrowser, logIn, settled, skip } from './browser.ts'
+import { accessibilityFaults, type Call, chromiumBrowser, logIn, settled, skip } from './browser.ts'
 
 const customers = collection({
   path: '/customers',
@@ -50,18 +50,13 @@ forEachEngine((engine) => {
 
     interface Shown {
       page: Page
-      /** Sends a request with the token of the page. */
-      call: (method: string, path: string, body?: object) => Promise<{ status: number; body: Record<string, unknown> }>
+      call: Call
       open: (path: string) => Promise<void>
       requests: () => { method: string; path: string; status: number }[]
     }
     /** Opens a page as an administrator. */
     const shown = (path: string, work: (shown: Shown) => Promise<void>, options: { expected?: RegExp } = {}) =>
-      using(options, async ({ page, open, requests }) => {
-        let token = ''
-        page.on('request', (request) => {
-          token = request.headers().authorization ?? token
-        })
+      using(options, async ({ page, open, call, requests }) => {
         await page.goto(`${real.baseUrl}/console/records/customers`)
         await logIn(page, admin)
         await page
@@ -69,18 +64,6 @@ forEachEngine((engine) => {
           .first()
           .waitFor()
         await open(path)
-        const call: Shown['call'] = async (method, at, body) => {
-          const answer = await page.request.fetch(real.baseUrl + at, {
-            method,
-            headers: {
-              authorization: token,
-              'content-type': method === 'PATCH' ? 'application/merge-patch+json' : 'application/json',
-            },
-            ...(body && { data: JSON.stringify(body) }),
-          })
-          const text = await answer.text()
-          return { status: answer.status(), body: text === '' ? {} : JSON.parse(text) }
-        }
         requests()
         await work({ page, call, open, requests })
       })

@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       const person = await auth.person({ role: 'admin' })
       const target = await endpoint()
       target.status = 503
-      await using({}, async ({ page, open }) => {
+      await using({ expected: /412/ }, async ({ page, open, call }) => {
         await page.goto(`${auth.baseUrl}/console/webhooks`)
         await logIn(page, person)
         await page.getByRole('link', { name: 'Register a webhook' }).first().click()
@@ -57,8 +57,21 @@ forEachEngine((engine) => {
         await page.getByText('Attempt 2').waitFor()
         await page.getByText('delivered', { exact: true }).waitFor()
         assert.equal(target.bodies[1], target.bodies[0])
+        await page.clock.install()
         await open('/webhooks')
         await page.getByRole('link', { name: 'Stock' }).click()
+        await page.getByRole('button', { name: 'Edit' }).click()
+        await page.getByLabel('Description').fill('Warehouse')
+        const path = `/api${new URL(page.url()).pathname.replace('/console', '')}`
+        assert.equal((await call('PATCH', path, { description: 'Store', event: 'book.*' })).status, 200)
+        await page.clock.runFor(15_000)
+        await page.getByText('book.*').first().waitFor()
+        await page.getByRole('button', { name: 'Save' }).click()
+        const conflict = page.getByRole('dialog', { name: 'Someone else has changed this' })
+        await conflict.getByRole('cell', { name: 'Store' }).waitFor()
+        await conflict.getByRole('button', { name: 'Overwrite with yours' }).click()
+        await page.getByRole('heading', { level: 1, name: 'Warehouse' }).waitFor()
+        assert.equal((await call('GET', path)).body.event, 'book.*')
         await page.getByRole('button', { name: 'Pause' }).click()
         await page.getByRole('button', { name: 'Enable' }).waitFor()
         assert.deepEqual(await accessibilityFaults(page), [])

@@ -38,6 +38,15 @@ export class ApiError extends Error {
   }
 }
 
+/** Returns true if the service refused a change because the row has changed since it was read. */
+export const isOutdated = (error: unknown): boolean => error instanceof ApiError && error.status === 412
+
+/** A row with the entity tag with which it was read, for If-Match. */
+export interface Tagged<Row, Tag = string> {
+  row: Row
+  etag: Tag
+}
+
 /**
  * Returns a `fetch` that sends the person's access token. If the service rejects the token, it refreshes the token and
  * sends the request once more.
@@ -108,6 +117,14 @@ export async function unwrapWithHeaders<Data>(
 export function unenclosed(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || Object.keys(body).length !== 3) return body
   return 'items' in body && 'next' in body && 'prev' in body ? body.items : body
+}
+
+/** Like `unwrap`, with the entity tag. Rejects if the response has none, because a change would then be unconditional. */
+export async function unwrapTagged<Row>(outcome: Promise<Outcome<Row>>): Promise<Tagged<Row>> {
+  const { data, headers } = await unwrapWithHeaders(outcome)
+  const etag = headers.get('etag')
+  if (etag === null) throw new Error('The response has no ETag.')
+  return { row: data, etag }
 }
 
 const errorBodyOf = (body: unknown): ErrorBody => (typeof body === 'object' && body !== null ? body : {})

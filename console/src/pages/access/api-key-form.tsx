@@ -1,4 +1,3 @@
-import { useState } from 'react'
 import { Button } from '../../ui/button.tsx'
 import { fieldError, TextField } from '../../ui/fields.tsx'
 import type { ApiKey } from './access-types.ts'
@@ -12,13 +11,13 @@ export interface KeyBody {
   expiresAt: string | null
 }
 
-export interface ApiKeyFormProps {
-  /** The key to edit; none for a new one. */
-  apiKey?: ApiKey
-  action: string
-  error: unknown
-  isRunning: boolean
-  onSubmit: (body: KeyBody) => void
+/** The texts in the form. */
+export interface KeyDraft {
+  name: string
+  calls: string
+  seconds: string
+  quota: string
+  expires: string
 }
 
 /** Formats an instant for an input of local date and time. */
@@ -28,26 +27,41 @@ function localText(at: string | null | undefined): string {
   return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
 }
 
+/** Returns the texts of a key, or of a new one. */
+export function draftOf(key?: ApiKey): KeyDraft {
+  const [calls = '', seconds = '60'] = key?.rate?.split('/') ?? []
+  return {
+    ...{ name: key?.name ?? '', calls, seconds },
+    ...{ quota: key?.quota?.toString() ?? '', expires: localText(key?.expiresAt) },
+  }
+}
+
+/** Returns the members of a request body. */
+export const bodyOf = ({ name, calls, seconds, quota, expires }: KeyDraft): KeyBody => ({
+  name,
+  rate: calls === '' ? null : `${calls}/${seconds}`,
+  quota: quota === '' ? null : Number(quota),
+  expiresAt: expires === '' ? null : new Date(expires).toISOString(),
+})
+
+export interface ApiKeyFormProps {
+  draft: KeyDraft
+  onChange: (draft: KeyDraft) => void
+  action: string
+  error: unknown
+  isRunning: boolean
+  onSubmit: () => void
+}
+
 /** The settings of an API key. */
-export function ApiKeyForm({ apiKey, action, error, isRunning, onSubmit }: ApiKeyFormProps) {
-  const [calls = '', seconds = ''] = apiKey?.rate?.split('/') ?? []
-  const [draft, setDraft] = useState({
-    ...{ name: apiKey?.name ?? '', calls, seconds: seconds || '60' },
-    ...{ quota: apiKey?.quota?.toString() ?? '', expires: localText(apiKey?.expiresAt) },
-  })
-  const set = (change: Partial<typeof draft>) => setDraft((before) => ({ ...before, ...change }))
-  const body = (): KeyBody => ({
-    name: draft.name,
-    rate: draft.calls === '' ? null : `${draft.calls}/${draft.seconds}`,
-    quota: draft.quota === '' ? null : Number(draft.quota),
-    expiresAt: draft.expires === '' ? null : new Date(draft.expires).toISOString(),
-  })
+export function ApiKeyForm({ draft, onChange, action, error, isRunning, onSubmit }: ApiKeyFormProps) {
+  const set = (change: Partial<KeyDraft>) => onChange({ ...draft, ...change })
   return (
     <form
       className="stack"
       onSubmit={(event) => {
         event.preventDefault()
-        onSubmit(body())
+        onSubmit()
       }}
     >
       <TextField

@@ -1,16 +1,18 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { unwrap, unwrapWithHeaders, useApi } from '../../api/client.ts'
+import { type Api, type Tagged, unwrap, unwrapTagged, unwrapWithHeaders, useApi } from '../../api/client.ts'
 import { Button } from '../../ui/button.tsx'
+import { Conflict } from '../../ui/conflict.tsx'
 import { SecretOnce } from '../../ui/copy.tsx'
 import { Confirm, Dialog } from '../../ui/dialog.tsx'
+import { changes, useEdit } from '../../ui/edit.ts'
 import { agoText, countText, Time } from '../../ui/format.tsx'
 import { Badge, Page } from '../../ui/page.tsx'
-import { Empty } from '../../ui/states.tsx'
+import { Empty, Loaded } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
 import type { ApiKey, CreatedApiKey } from './access-types.ts'
-import { ApiKeyForm, type KeyBody } from './api-key-form.tsx'
+import { ApiKeyForm, bodyOf, draftOf, type KeyDraft } from './api-key-form.tsx'
 import { Paged } from './paged.tsx'
 
 type Open = { what: 'create' } | { what: 'edit' | 'revoke'; key: ApiKey } | null
@@ -91,27 +93,24 @@ function Expiry({ at }: { at: string | null }) {
   return Date.parse(at) < Date.now() ? <Badge tone="wrong">Expired</Badge> : <Time at={at} isRelative />
 }
 
-function useKeyChange<Result>(change: (body: KeyBody) => Promise<Result>) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: change,
-    onSuccess: () => queries.invalidateQueries({ queryKey: ['api-keys'] }),
-  })
-}
-
 function CreateKey({ onClose, onCreated }: { onClose: () => void; onCreated: (created: CreatedApiKey) => void }) {
   const api = useApi()
-  const creation = useKeyChange(async (body) => {
-    onCreated(await unwrap(api.POST('/api/keys', { body })))
-    onClose()
+  const queries = useQueryClient()
+  const [draft, setDraft] = useState(() => draftOf())
+  const creation = useMutation({
+    mutationFn: async () => {
+      onCreated(await unwrap(api.POST('/api/keys', { body: bodyOf(draft) })))
+      onClose()
+    },
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['api-keys'] }),
   })
   return (
     <Dialog title="New API key" isOpen onClose={onClose}>
       <ApiKeyForm
-        action="Create API key"
+        {...{ draft, onChange: setDraft, action: 'Create API key' }}
         error={creation.error}
         isRunning={creation.isPending}
-        onSubmit={creation.mutate}
+        onSubmit={() => creation.mutate()}
       />
     </Dialog>
   )
@@ -131,30 +130,49 @@ function Created({ created, onDone }: { created: CreatedApiKey; onDone: () => vo
   )
 }
 
-/** Reads the ETag of a key: the list has none for its items. */
-async function tagOf(api: ReturnType<typeof useApi>, id: string): Promise<string> {
-  const { headers } = await unwrapWithHeaders(api.GET('/api/keys/{id}', { params: { path: { id } } }))
-  return headers.get('etag') ?? '*'
+/** Reads a key with its entity tag: the list has none for its items. */
+const readKey = (api: Api, id: string) => unwrapTagged(api.GET('/api/keys/{id}', { params: { path: { id } } }))
+
+function EditKey({ apiKey: { id, name }, onClose }: { apiKey: ApiKey; onClose: () => void }) {
+  const api = useApi()
+  // The cache would fill the form from an earlier version.
+  const query = useQuery({ queryKey: ['api-keys', id], queryFn: () => readKey(api, id), gcTime: 0 })
+  return (
+    <Dialog title={`Edit ${name}`} isOpen onClose={onClose}>
+      <Loaded query={query}>{(loaded) => <KeySettings loaded={loaded} onClose={onClose} />}</Loaded>
+    </Dialog>
+  )
 }
 
-function EditKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
+function KeySettings({ loaded, onClose }: { loaded: Tagged<ApiKey>; onClose: () => void }) {
   const api = useApi()
-  const change = useKeyChange(async (body) => {
-    const params = { path: { id: apiKey.id }, header: { 'If-Match': await tagOf(api, apiKey.id) } }
-    await unwrap(api.PATCH('/api/keys/{id}', { params, body }))
-    toast('Saved')
-    onClose()
+  const queries = useQueryClient()
+  const { id } = loaded.row
+  const edit = useEdit({
+    ...{ loaded, draftOf, read: () => readKey(api, id) },
+    textsOf: ({ name, calls, seconds, quota, expires }: KeyDraft) => ({
+      ...{ Name: name, Rate: calls === '' ? '' : rateText(`${calls}/${seconds}`) },
+      ...{ 'Requests per month': quota, Expires: expires.replace('T', ' ') },
+    }),
+    patchOf: (before, after) => changes(bodyOf(before), bodyOf(after)),
+    send: (body, etag) =>
+      unwrapTagged(api.PATCH('/api/keys/{id}', { params: { path: { id }, header: { 'If-Match': etag } }, body })),
+    onDone: (_, isSaved) => {
+      if (isSaved) toast('Saved')
+      void queries.invalidateQueries({ queryKey: ['api-keys'] })
+      onClose()
+    },
   })
   return (
-    <Dialog title={`Edit ${apiKey.name}`} isOpen onClose={onClose}>
+    <>
       <ApiKeyForm
-        apiKey={apiKey}
-        action="Save"
-        error={change.error}
-        isRunning={change.isPending}
-        onSubmit={change.mutate}
+        {...{ draft: edit.draft, onChange: edit.setDraft, action: 'Save' }}
+        error={edit.error}
+        isRunning={edit.isRunning}
+        onSubmit={edit.save}
       />
-    </Dialog>
+      {edit.conflict && <Conflict {...edit.conflict} />}
+    </>
   )
 }
 
@@ -162,7 +180,8 @@ function RevokeKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void })
   const api = useApi()
   const queries = useQueryClient()
   const revoke = async () => {
-    const params = { path: { id: apiKey.id }, header: { 'If-Match': await tagOf(api, apiKey.id) } }
+    const { etag } = await readKey(api, apiKey.id)
+    const params = { path: { id: apiKey.id }, header: { 'If-Match': etag } }
     await unwrap(api.DELETE('/api/keys/{id}', { params }))
     toast(`${apiKey.name} is revoked`)
     await queries.invalidateQueries({ queryKey: ['api-keys'] })

@@ -1,6 +1,6 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
-import { ApiError, apiUrl, authorizedFetch, linkOf, unenclosed } from '../../api/client.ts'
+import { ApiError, apiUrl, authorizedFetch, linkOf, type Tagged, unenclosed } from '../../api/client.ts'
 import { type Session, useSession } from '../../session/session.ts'
 import type { Access, Document } from './document.ts'
 import { type Resource, type Row, resourcesOf } from './model.ts'
@@ -108,10 +108,8 @@ export function useCount(name: string, path: string) {
   })
 }
 
-export interface Loaded {
-  row: Row
-  etag: string | null
-}
+/** A row with its entity tag. */
+export type Loaded = Tagged<Row, string | null>
 
 /** Reads a row with its entity tag. */
 export async function readRow(send: Send, { path }: Resource, id: string | number): Promise<Loaded> {
@@ -126,6 +124,3 @@ export function useRow(resource: Resource, id: string | number, enabled = true) 
 
 /** The header that makes a change fail with 412 if the row has changed since it was read. */
 export const ifMatch = (etag: string | null): Record<string, string> => (etag === null ? {} : { 'if-match': etag })
-
-/** Returns true if the service refused a change because the row has changed since it was read. */
-export const isOutdated = (error: unknown): boolean => error instanceof ApiError && error.status === 412

@@ -1,8 +1,9 @@
+import { isOutdated } from '../../api/client.ts'
 import { useSession } from '../../session/session.ts'
 import { messageOf } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { useCache } from './cache.ts'
-import { allows, ifMatch, isOutdated, readRow, type Send, useSend } from './data.ts'
+import { allows, ifMatch, readRow, type Send, useSend } from './data.ts'
 import type { Resource } from './model.ts'
 
 /** How long the person can undo a deletion before the request is sent, if the service does not keep deleted rows. */

@@ -23,7 +23,7 @@ type Patch = components['schemas']['WebhookPatch']
 type Open = 'edit' | 'test' | 'rotate' | 'replay' | 'delete' | null
 
 /** Sends a change of a webhook, on condition that nobody has changed it since. */
-export function useChange({ webhook: { id }, etag }: Props) {
+function useChange({ webhook: { id }, etag }: Props) {
   const api = useApi()
   const queries = useQueryClient()
   return useMutation({

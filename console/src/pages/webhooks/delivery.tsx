@@ -159,7 +159,7 @@ function Request({ id, delivery: { request } }: { id: string; delivery: Delivery
         the owner of the webhook.
       </p>
     )
-  const own = Object.entries(data?.webhook.headers ?? {})
+  const own = Object.entries(data?.row.headers ?? {})
   const { method, url, headers, body } = request
   const line = ([name, value]: [string, string]) => `${name}: ${value}`
   const head = [`${method} ${url}`, ...Object.entries(headers).map(line), ...own.map(line)].join('\n')

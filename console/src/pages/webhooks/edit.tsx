@@ -1,10 +1,12 @@
-import { useState } from 'react'
+import { useQueryClient } from '@tanstack/react-query'
+import { unwrapTagged, useApi } from '../../api/client.ts'
 import { Button } from '../../ui/button.tsx'
+import { Conflict } from '../../ui/conflict.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
+import { useEdit } from '../../ui/edit.ts'
 import { messageOf } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { useChange } from './actions.tsx'
-import type { Webhook } from './parts.tsx'
+import { readWebhook, type Webhook, webhookKey } from './parts.tsx'
 import { headersOf, type Settings, SettingsFields } from './settings.tsx'
 
 const settingsOf = ({
@@ -38,43 +40,54 @@ function patchOf(before: Settings, after: Settings): object {
   }
 }
 
+const textsOf = (settings: Settings) => ({
+  ...{ Address: settings.callbackUrl, Events: settings.event, Description: settings.description },
+  ...{ Body: settings.payloadStyle, 'API version': settings.version },
+  'Static headers': settings.headers.map(({ name, value }) => `${name}: ${value}`).join(', '),
+})
+
 /** The dialog that changes the settings of a webhook. */
 export function Edit({ webhook, etag, onClose }: { webhook: Webhook; etag: string; onClose: () => void }) {
-  const [before] = useState(() => settingsOf(webhook))
-  const [settings, setSettings] = useState(before)
-  const change = useChange({ webhook, etag })
-  const save = () =>
-    change.mutate(patchOf(before, settings), {
-      onSuccess: () => {
-        toast('Saved')
-        onClose()
-      },
-    })
+  const api = useApi()
+  const queries = useQueryClient()
+  const { id } = webhook
+  const { before, draft, setDraft, ...edit } = useEdit({
+    ...{ loaded: { row: webhook, etag }, draftOf: settingsOf, textsOf, patchOf, read: () => readWebhook(api, id) },
+    send: (body, tag) =>
+      unwrapTagged(api.PATCH('/api/webhooks/{id}', { params: { path: { id }, header: { 'If-Match': tag } }, body })),
+    onDone: (_, isSaved) => {
+      if (isSaved) toast('Saved')
+      void queries.invalidateQueries({ queryKey: webhookKey(id) })
+      void queries.invalidateQueries({ queryKey: ['webhooks'] })
+      onClose()
+    },
+  })
   return (
     <Dialog title="Edit the webhook" isOpen onClose={onClose}>
       <form
         className="stack"
         onSubmit={(event) => {
           event.preventDefault()
-          save()
+          edit.save()
         }}
       >
-        <SettingsFields settings={settings} onChange={setSettings} error={change.error} />
-        {settings.callbackUrl !== before.callbackUrl && (
+        <SettingsFields settings={draft} onChange={setDraft} error={edit.error} />
+        {draft.callbackUrl !== before.callbackUrl && (
           <p className="notice warn">Waiting deliveries go to the new address as well.</p>
         )}
-        {change.error !== null && (
+        {edit.error !== null && (
           <p className="notice wrong" role="alert">
-            {messageOf(change.error)}
+            {messageOf(edit.error)}
           </p>
         )}
         <div className="row end">
           <Button onPress={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" isDisabled={change.isPending}>
+          <Button type="submit" look="primary" isDisabled={edit.isRunning}>
             Save
           </Button>
         </div>
       </form>
+      {edit.conflict && <Conflict {...edit.conflict} />}
     </Dialog>
   )
 }

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { unwrap, unwrapWithHeaders, useApi } from '../../api/client.ts'
+import { type Api, unwrap, unwrapTagged, useApi } from '../../api/client.ts'
 import type { components } from '../../api/schema.d.ts'
 import { useSession } from '../../session/session.ts'
 import { countText, durationText, percentText, Time } from '../../ui/format.tsx'
@@ -16,16 +16,12 @@ export const refreshMs = 15_000
 export const webhookKey = (id: string) => ['webhook', id] as const
 
 /** Reads one webhook with its entity tag. */
+export const readWebhook = (api: Api, id: string) =>
+  unwrapTagged(api.GET('/api/webhooks/{id}', { params: { path: { id } } }))
+
 export function useWebhook(id: string) {
   const api = useApi()
-  return useQuery({
-    queryKey: webhookKey(id),
-    queryFn: async () => {
-      const { data, headers } = await unwrapWithHeaders(api.GET('/api/webhooks/{id}', { params: { path: { id } } }))
-      return { webhook: data, etag: headers.get('etag') ?? '*' }
-    },
-    refetchInterval: refreshMs,
-  })
+  return useQuery({ queryKey: webhookKey(id), queryFn: () => readWebhook(api, id), refetchInterval: refreshMs })
 }
 
 /** Reads the statistics of the listed webhooks, by id. */

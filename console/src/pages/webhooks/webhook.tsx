@@ -25,7 +25,7 @@ export function WebhookPage() {
   const statistics = useStatistics([id]).data?.get(id)
   return (
     <Loaded query={query}>
-      {({ webhook, etag }) => (
+      {({ row: webhook, etag }) => (
         <Page
           title={webhook.description ?? URL.parse(webhook.callbackUrl)?.host ?? webhook.id}
           about={

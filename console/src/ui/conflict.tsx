@@ -1,14 +1,14 @@
-import { Button } from '../../ui/button.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
-import type { Draft } from './form-values.ts'
-import type { Field } from './model.ts'
+import { Button } from './button.tsx'
+import { Dialog } from './dialog.tsx'
+
+/** Texts by the label of their field. */
+export type Texts = Readonly<Record<string, string>>
 
 export interface ConflictProps {
-  fields: readonly Field[]
   /** The texts when the form was opened, those in the form, and those of the row as it is now. */
-  before: Draft
-  mine: Draft
-  theirs: Draft
+  before: Texts
+  mine: Texts
+  theirs: Texts
   onTakeTheirs: () => void
   onOverwrite: () => void
   onEdit: () => void
@@ -16,8 +16,9 @@ export interface ConflictProps {
 }
 
 /** Shows a row that someone else has changed meanwhile beside the person's own changes, and lets the person choose. */
-export function Conflict({ fields, before, mine, theirs, ...choices }: ConflictProps) {
-  const differing = fields.filter(({ name }) => mine[name] !== before[name] || theirs[name] !== before[name])
+export function Conflict({ before, mine, theirs, ...choices }: ConflictProps) {
+  const labels = Object.keys({ ...before, ...mine, ...theirs })
+  const differing = labels.filter((label) => mine[label] !== before[label] || theirs[label] !== before[label])
   return (
     <Dialog title="Someone else has changed this" isOpen isWide onClose={choices.onClose}>
       <p>The service kept their changes and refused yours, because you had not seen theirs.</p>
@@ -34,14 +35,14 @@ export function Conflict({ fields, before, mine, theirs, ...choices }: ConflictP
             </tr>
           </thead>
           <tbody>
-            {differing.map(({ name, label }) => (
-              <tr key={name}>
+            {differing.map((label) => (
+              <tr key={label}>
                 <th scope="row" data-label="Field">
                   {label}
                 </th>
-                <Side title="Before" text={before[name]} />
-                <Side title="Yours" text={mine[name]} isChanged={mine[name] !== before[name]} />
-                <Side title="Theirs" text={theirs[name]} isChanged={theirs[name] !== before[name]} />
+                <Side title="Before" text={before[label]} />
+                <Side title="Yours" text={mine[label]} isChanged={mine[label] !== before[label]} />
+                <Side title="Theirs" text={theirs[label]} isChanged={theirs[label] !== before[label]} />
               </tr>
             ))}
           </tbody>
