@@ -169,6 +169,8 @@ forEachEngine((engine) => {
             .fill(`barbara-${engine.name}@example.com`)
           await press(page, 'Invite')
           await said(page, 'The user is invited')
+          await page.keyboard.press('Escape')
+          await page.mouse.click(5, 5)
           assert.match(String(await page.locator('.notice code').textContent()), /\/oauth\/invitation\?token=/)
           await page.getByRole('link', { name: 'Go to the user' }).click()
           await title(page, 'Barbara Liskov')

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, describe, it } from 'node:test'
+import type { Route } from 'playwright-core'
 import { authService } from '../oauth/real.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { accessibilityFaults, chromiumBrowser, logIn, skip } from './browser.ts'
@@ -72,6 +73,18 @@ forEachEngine((engine) => {
         await conflict.getByRole('button', { name: 'Overwrite with yours' }).click()
         await page.getByRole('heading', { level: 1, name: 'Warehouse' }).waitFor()
         assert.equal((await call('GET', path)).body.event, 'book.*')
+        const held = Promise.withResolvers<Route>()
+        await page.route(/rotate-secret$/, (route) => held.resolve(route))
+        await page.getByRole('button', { name: 'Rotate the secret' }).click()
+        await page.getByRole('button', { name: 'Rotate', exact: true }).click()
+        await page.getByRole('button', { name: 'Cancel', disabled: true }).waitFor()
+        await page.keyboard.press('Escape')
+        await (await held.promise).continue()
+        await page.getByText(/^whsec_/).waitFor()
+        await page.keyboard.press('Escape')
+        await page.mouse.click(5, 5)
+        await page.getByText(/^whsec_/).waitFor()
+        await page.getByRole('button', { name: 'Done' }).click()
         await page.getByRole('button', { name: 'Pause' }).click()
         await page.getByRole('button', { name: 'Enable' }).waitFor()
         assert.deepEqual(await accessibilityFaults(page), [])

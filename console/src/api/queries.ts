@@ -26,5 +26,7 @@ export const createQueries = () =>
         retryDelay,
         refetchIntervalInBackground: false,
       },
+      // Without a connection, a change fails at once. It is not sent later.
+      mutations: { networkMode: 'always' },
     },
   })

@@ -1,3 +1,4 @@
+import { useIsMutating } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { Dialog as AriaDialog } from 'react-aria-components/Dialog'
 import { Heading, Modal, ModalOverlay } from 'react-aria-components/Modal'
@@ -9,13 +10,22 @@ export interface DialogProps {
   isOpen: boolean
   onClose: () => void
   isWide?: boolean
+  /** Escape and a press outside do not close the dialog, because something runs, or a secret is shown only once. */
+  isLocked?: boolean
   children: ReactNode
 }
 
-/** A modal dialog. Escape and a press outside close it. */
-export function Dialog({ title, isOpen, onClose, isWide = false, children }: DialogProps) {
+/** A modal dialog. Escape and a press outside close it, but not while a change is sent. */
+export function Dialog({ title, isOpen, onClose, isWide = false, isLocked = false, children }: DialogProps) {
+  const mustStay = useIsMutating() > 0 || isLocked
   return (
-    <ModalOverlay className="overlay" isOpen={isOpen} onOpenChange={(open) => !open && onClose()} isDismissable>
+    <ModalOverlay
+      className="overlay"
+      isOpen={isOpen}
+      onOpenChange={(open) => !open && onClose()}
+      isDismissable={!mustStay}
+      isKeyboardDismissDisabled={mustStay}
+    >
       <Modal className={isWide ? 'modal wide' : 'modal'}>
         <AriaDialog>
           <Heading slot="title" level={2}>
@@ -28,7 +38,7 @@ export function Dialog({ title, isOpen, onClose, isWide = false, children }: Dia
   )
 }
 
-export interface ConfirmProps extends Omit<DialogProps, 'isWide'> {
+export interface ConfirmProps extends Omit<DialogProps, 'isWide' | 'isLocked'> {
   /** The text of the button, such as "Revoke client". */
   action: string
   isDangerous?: boolean
@@ -47,7 +57,7 @@ export function Confirm({ action, isDangerous = false, onConfirm, onClose, child
     onConfirm().then(close, (error: unknown) => setState({ isRunning: false, error }))
   }
   return (
-    <Dialog {...dialog} onClose={close}>
+    <Dialog {...dialog} isLocked={state.isRunning} onClose={close}>
       {children}
       {state.error !== null && (
         <p className="notice wrong" role="alert">
@@ -55,7 +65,9 @@ export function Confirm({ action, isDangerous = false, onConfirm, onClose, child
         </p>
       )}
       <div className="row end">
-        <Button onPress={close}>Cancel</Button>
+        <Button isDisabled={state.isRunning} onPress={close}>
+          Cancel
+        </Button>
         <Button look={isDangerous ? 'danger' : 'primary'} isDisabled={state.isRunning} onPress={run}>
           {action}
         </Button>

@@ -56,7 +56,7 @@ export function NewUser({ onClose }: { onClose: () => void }) {
   const { error, data } = invitation
   if (data !== undefined)
     return (
-      <Dialog title="The user is invited" isOpen onClose={onClose}>
+      <Dialog title="The user is invited" isOpen isLocked onClose={onClose}>
         <InvitationLink invitation={data} />
         <div className="row end">
           <Link to="/access/users/$userId" params={{ userId: String(data.id) }} className="button">
@@ -114,7 +114,12 @@ export function InviteUser({ account, onClose }: { account: Account; onClose: ()
   })
   const title = account.hasPassword ? `Reset the password of ${account.name}?` : `Invite ${account.name}?`
   return (
-    <Dialog title={invitation.data ? 'The link is ready' : title} isOpen onClose={onClose}>
+    <Dialog
+      title={invitation.data ? 'The link is ready' : title}
+      isOpen
+      isLocked={invitation.isSuccess}
+      onClose={onClose}
+    >
       {invitation.data ? (
         <InvitationLink invitation={invitation.data} />
       ) : (
@@ -126,7 +131,9 @@ export function InviteUser({ account, onClose }: { account: Account; onClose: ()
       )}
       <FormError error={invitation.error} />
       <div className="row end">
-        <Button onPress={onClose}>{invitation.data ? 'Done' : 'Cancel'}</Button>
+        <Button isDisabled={invitation.isPending} onPress={onClose}>
+          {invitation.data ? 'Done' : 'Cancel'}
+        </Button>
         {!invitation.data && (
           <Button look="primary" isDisabled={invitation.isPending} onPress={() => invitation.mutate()}>
             Create the link

@@ -117,7 +117,9 @@ function VerifyDialog({ isOpen, onClose }: { isOpen: boolean; onClose: () => voi
         </p>
       )}
       <div className="row end">
-        <Button onPress={onClose}>Cancel</Button>
+        <Button isDisabled={start.isPending} onPress={onClose}>
+          Cancel
+        </Button>
         <Button look="primary" isDisabled={start.isPending} onPress={() => start.mutate()}>
           Verify
         </Button>

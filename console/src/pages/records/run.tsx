@@ -98,7 +98,7 @@ export function RunDialog({ resource, ids, step, onClose, onDone, ...texts }: Ru
     if (remaining !== null) onDone(remaining)
   }
   return (
-    <Dialog title={title} isOpen onClose={close}>
+    <Dialog title={title} isOpen isLocked={progress !== null && remaining === null} onClose={close}>
       {progress === null ? children : <ProgressReport progress={progress} isOver={remaining !== null} />}
       <div className="row end">
         {progress === null ? (

@@ -169,7 +169,9 @@ function LimitsForm({ of, limits, defaultRate, onClose }: FormProps) {
         </p>
       )}
       <div className="row end">
-        <Button onPress={onClose}>Cancel</Button>
+        <Button isDisabled={change.isPending} onPress={onClose}>
+          Cancel
+        </Button>
         <Button type="submit" look="primary" isDisabled={change.isPending}>
           Save limits
         </Button>

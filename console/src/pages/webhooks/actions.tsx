@@ -115,7 +115,7 @@ function Rotate({ webhook: { id }, etag, onClose }: Props & { onClose: () => voi
     onSettled: () => queries.invalidateQueries({ queryKey: webhookKey(id) }),
   })
   return (
-    <Dialog title="Rotate the secret" isOpen onClose={onClose}>
+    <Dialog title="Rotate the secret" isOpen isLocked={rotating.data !== undefined} onClose={onClose}>
       {rotating.data === undefined ? (
         <>
           <p>
@@ -137,7 +137,9 @@ function Rotate({ webhook: { id }, etag, onClose }: Props & { onClose: () => voi
         </p>
       )}
       <div className="row end">
-        <Button onPress={onClose}>{rotating.data === undefined ? 'Cancel' : 'Done'}</Button>
+        <Button isDisabled={rotating.isPending} onPress={onClose}>
+          {rotating.data === undefined ? 'Cancel' : 'Done'}
+        </Button>
         {rotating.data === undefined && (
           <Button look="primary" isDisabled={rotating.isPending} onPress={() => rotating.mutate()}>
             Rotate

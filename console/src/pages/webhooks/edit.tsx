@@ -81,7 +81,9 @@ export function Edit({ webhook, etag, onClose }: { webhook: Webhook; etag: strin
           </p>
         )}
         <div className="row end">
-          <Button onPress={onClose}>Cancel</Button>
+          <Button isDisabled={edit.isRunning} onPress={onClose}>
+            Cancel
+          </Button>
           <Button type="submit" look="primary" isDisabled={edit.isRunning}>
             Save
           </Button>

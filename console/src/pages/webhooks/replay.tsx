@@ -1,5 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useRef, useState } from 'react'
 import { unwrap, useApi } from '../../api/client.ts'
 import type { components } from '../../api/schema.d.ts'
 import { Button } from '../../ui/button.tsx'
@@ -22,40 +22,51 @@ interface Progress {
   error: unknown
 }
 
-/** Sends a time range of deliveries again; continues until the range is complete. */
-export function Replay({ webhook: { id }, onClose }: { webhook: Webhook; onClose: () => void }) {
+/** Sends a time range of deliveries again, in steps, until the range is complete or the person stops it. */
+function useReplay(id: string) {
   const api = useApi()
   const queries = useQueryClient()
-  const { data: types = [] } = useEventTypes()
-  const [since, setSince] = useState(() => localInput(Date.now() - 3_600_000))
-  const [until, setUntil] = useState('')
-  const [status, setStatus] = useState<Status>('failed')
-  const [event, setEvent] = useState('')
   const [progress, setProgress] = useState<Progress | null>(null)
-  const replay = async () => {
-    const end = until === '' ? new Date() : new Date(until)
-    let from: string | undefined = new Date(since).toISOString()
-    let count = 0
+  const stopping = useRef(new AbortController())
+  const start = async (range: Body) => {
+    stopping.current = new AbortController()
+    const { signal } = stopping.current
+    let [from, count]: [string | undefined, number] = [range.since, 0]
     setProgress({ isRunning: true, count, error: null })
     try {
-      while (from !== undefined) {
-        const chosen = { ...(status && { status }), ...(event && { event }) }
-        const body = { since: from, until: end.toISOString(), ...chosen } as Body
+      while (from !== undefined && !signal.aborted) {
         const step: components['schemas']['WebhookReplayResult'] = await unwrap(
-          api.POST('/api/webhooks/{id}/replay', { params: { path: { id } }, body }),
+          api.POST('/api/webhooks/{id}/replay', { params: { path: { id } }, body: { ...range, since: from } }),
         )
         count += step.count
         from = step.nextSince
-        setProgress({ isRunning: from !== undefined, count, error: null })
+        setProgress({ isRunning: from !== undefined && !signal.aborted, count, error: null })
       }
     } catch (error) {
       setProgress({ isRunning: false, count, error })
     }
     await queries.invalidateQueries({ queryKey: ['deliveries', id] })
   }
+  return { progress, start, stop: () => stopping.current.abort() }
+}
+
+/** Sends the deliveries of a time range again. */
+export function Replay({ webhook: { id }, onClose }: { webhook: Webhook; onClose: () => void }) {
+  const { data: types = [] } = useEventTypes()
+  const [since, setSince] = useState(() => localInput(Date.now() - 3_600_000))
+  const [until, setUntil] = useState('')
+  const [status, setStatus] = useState<Status>('failed')
+  const [event, setEvent] = useState('')
+  const { progress, start, stop } = useReplay(id)
+  const isRunning = progress?.isRunning === true
+  const replay = () => {
+    const end = until === '' ? new Date() : new Date(until)
+    const chosen = { ...(status && { status }), ...(event && { event }) }
+    void start({ since: new Date(since).toISOString(), until: end.toISOString(), ...chosen } as Body)
+  }
   const error = progress?.error
   return (
-    <Dialog title="Replay deliveries" isOpen onClose={onClose}>
+    <Dialog title="Replay deliveries" isOpen isLocked={isRunning} onClose={onClose}>
       <p>Sends the deliveries of a time range again, with the same ids and bodies. Tests are left out.</p>
       <TextField
         label="Created from"
@@ -99,8 +110,12 @@ export function Replay({ webhook: { id }, onClose }: { webhook: Webhook; onClose
         </p>
       )}
       <div className="row end">
-        <Button onPress={onClose}>{progress === null ? 'Cancel' : 'Close'}</Button>
-        <Button look="primary" isDisabled={progress?.isRunning === true || since === ''} onPress={() => void replay()}>
+        {isRunning ? (
+          <Button onPress={stop}>Stop</Button>
+        ) : (
+          <Button onPress={onClose}>{progress === null ? 'Cancel' : 'Close'}</Button>
+        )}
+        <Button look="primary" isDisabled={isRunning || since === ''} onPress={replay}>
           Replay
         </Button>
       </div>
