@@ -15,6 +15,7 @@ const drafts: Draft[] = [
     body: JSON.stringify({ name: nasty }, null, 2),
   },
   { method: 'POST', url: 'https://plinth.test/oauth/token', headers: [], body: `not JSON: ${nasty}` },
+  { method: 'POST', url: 'https://plinth.test/products', headers: [], body: '@/etc/hostname' },
 ]
 
 /** Runs a command in which `curl` prints its arguments, and returns them. */
@@ -45,7 +46,7 @@ describe('requests copied from the API explorer', () => {
   it('curl gets each argument unchanged, and the token from the variable', () => {
     for (const draft of drafts) {
       const headers = draft.headers.flatMap(([name, value]) => ['-H', `${name}: ${value}`])
-      const body = draft.body === null ? [] : ['--data-binary', draft.body]
+      const body = draft.body === null ? [] : ['--data-raw', draft.body]
       const expected = [
         '-i',
         '-X',

@@ -113,7 +113,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('send a request as the person, show every header, and copy it without the token', async () => {
+    it('send a request as the person, copy it without the token, and end it when the person leaves', async () => {
       const person = await auth.person({ role: 'admin' })
       await using({}, async ({ page, context }) => {
         await context.grantPermissions(['clipboard-read', 'clipboard-write'])
@@ -130,6 +130,15 @@ forEachEngine((engine) => {
           assert.match(copied, /TOKEN/)
           assert.doesNotMatch(copied, /eyJ/)
         }
+        await page.route('**/products', () => undefined)
+        await page.getByRole('button', { name: 'Send' }).click()
+        await page.getByRole('button', { name: 'Stop' }).click()
+        await page.getByText('Stopped before the response arrived.').waitFor()
+        assert.equal(await page.locator('[role=alert].wrong').count(), 0)
+        await page.getByRole('button', { name: 'Send' }).click()
+        const ended = page.waitForEvent('requestfailed')
+        await page.getByRole('link', { name: 'DELETE /products/{id}' }).click()
+        assert.equal((await ended).failure()?.errorText, 'net::ERR_ABORTED')
       })
     })
   })

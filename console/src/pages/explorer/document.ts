@@ -1,4 +1,5 @@
 import { ApiError, apiPrefix } from '../../api/client.ts'
+import { type Access, accessOf } from '../records/document.ts'
 
 interface Schema {
   type?: string | string[]
@@ -48,7 +49,7 @@ export interface Operation {
   summary: string
   description: string
   tag: string
-  scopes: readonly string[]
+  access: Access
   parameters: readonly Parameter[]
   body: { type: string; isRequired: boolean; example: string } | null
 }
@@ -85,7 +86,7 @@ function operationOf(document: Document, method: string, path: string, raw: RawO
   return {
     ...{ id: operationId, method, path, summary, description },
     tag: tags[0] ?? 'other',
-    scopes: raw.security?.flatMap(({ oauth2 = [] }) => oauth2) ?? [],
+    access: accessOf(raw),
     parameters: resolved.filter(
       (one) => one !== undefined && one.in !== 'cookie' && !/^authorization$/i.test(one.name),
     ),

@@ -18,7 +18,9 @@ export function Explorer() {
       about="Every operation that you may call. Requests are real, and are sent with your access token."
     >
       <Loaded query={query}>
-        {(operations) => <Both operations={operations.filter(({ scopes }) => may(...scopes))} />}
+        {(operations) => (
+          <Both operations={operations.filter(({ access }) => access.some((scopes) => may(...scopes)))} />
+        )}
       </Loaded>
     </Page>
   )

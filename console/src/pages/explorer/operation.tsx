@@ -1,5 +1,5 @@
 import { useMutation } from '@tanstack/react-query'
-import { useRef, useState } from 'react'
+import { useCallback, useEffect, useRef, useState } from 'react'
 import { authorizedFetch } from '../../api/client.ts'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
@@ -9,7 +9,7 @@ import { Badge } from '../../ui/page.tsx'
 import { messageOf } from '../../ui/states.tsx'
 import type { Operation, Parameter } from './document.ts'
 import { ResponseView } from './response.tsx'
-import { send } from './send.ts'
+import { isStopped, send } from './send.ts'
 import { curlOf, type Draft, typescriptOf } from './snippets.ts'
 
 type Values = Readonly<Record<string, string>>
@@ -88,7 +88,12 @@ export function OperationForm({ operation }: { operation: Operation }) {
         </div>
         <p className="quiet small">Copied requests read the access token from the variable TOKEN.</p>
       </form>
-      {sending.error !== null && (
+      {isStopped(sending.error) && (
+        <p className="notice" role="status">
+          Stopped before the response arrived.
+        </p>
+      )}
+      {sending.error !== null && !isStopped(sending.error) && (
         <p className="notice wrong" role="alert">
           {messageOf(sending.error)}
         </p>
@@ -98,7 +103,7 @@ export function OperationForm({ operation }: { operation: Operation }) {
   )
 }
 
-/** Sends requests with the person's token; `stop` ends the current one. */
+/** Sends requests with the person's token; `stop` ends the current one, as does leaving the operation. */
 function useSending() {
   const session = useSession()
   const abort = useRef<AbortController | null>(null)
@@ -108,7 +113,9 @@ function useSending() {
       return send(draft, authorizedFetch(session), abort.current.signal)
     },
   })
-  return { sending, stop: () => abort.current?.abort() }
+  const stop = useCallback(() => abort.current?.abort(), [])
+  useEffect(() => stop, [stop])
+  return { sending, stop }
 }
 
 interface FieldsProps {

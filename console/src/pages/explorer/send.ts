@@ -15,6 +15,9 @@ export interface Received {
   blob: Blob
 }
 
+/** Returns true if the person has stopped the request. */
+export const isStopped = (error: unknown): boolean => error instanceof DOMException && error.name === 'AbortError'
+
 const maxShownBytes = 1_048_576
 
 /**
@@ -53,8 +56,7 @@ async function read({ body }: Response) {
     }
     await reader?.cancel()
   } catch (error) {
-    // The person has stopped the request.
-    if (!(error instanceof DOMException)) throw error
+    if (!isStopped(error)) throw error
   }
   return { chunks, size, isCut: true }
 }

@@ -14,7 +14,7 @@ export function curlOf({ method, url, headers, body }: Draft): string {
     `curl -i -X ${method} ${inShell(url)}`,
     '-H "Authorization: Bearer $TOKEN"',
     ...headers.map(([name, value]) => `-H ${inShell(`${name}: ${value}`)}`),
-    ...(body === null ? [] : [`--data-binary ${inShell(body)}`]),
+    ...(body === null ? [] : [`--data-raw ${inShell(body)}`]),
   ]
   return parts.join(' \\\n  ')
 }

@@ -81,7 +81,7 @@ export const pathOf = (document: Document, operationId: string): string | undefi
 export type Access = readonly (readonly string[])[]
 
 /** Returns the sets of scopes with which an operation can be called. */
-export function accessOf({ security = [] }: Operation): Access {
+export function accessOf({ security = [] }: Pick<Operation, 'security'>): Access {
   const sets = security.filter((one) => one.oauth2 !== undefined).map(({ oauth2 = [] }) => oauth2)
   return sets.length === 0 || security.some((one) => Object.keys(one).length === 0) ? [[]] : sets
 }
