@@ -134,7 +134,7 @@ forEachEngine((engine) => {
         await page.waitForURL(/q=dijkstra/)
         await page.getByRole('link', { name: 'Edsger Dijkstra' }).click()
         await title(page, 'Edsger Dijkstra')
-        await page.getByRole('cell', { name: 'Laptop App' }).first().waitFor()
+        await page.getByRole('rowheader', { name: 'Laptop App' }).first().waitFor()
         await page
           .getByRole('row', { name: /^[^c].*Laptop App.*End/ })
           .getByRole('button', { name: /^End the session/ })

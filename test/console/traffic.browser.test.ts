@@ -107,7 +107,7 @@ forEachEngine((engine) => {
         await asAdmin(page, '/traffic?window=day')
         const row = page.getByRole('row', { name })
         await row.waitFor()
-        assert.deepEqual((await row.getByRole('cell').allInnerTexts()).slice(3, 7), ['2', '1', '0', '1'])
+        assert.deepEqual((await row.getByRole('cell').allInnerTexts()).slice(2, 6), ['2', '1', '0', '1'])
         await noFaults(page)
         await page.getByRole('button', { name: `Limits of ${name}` }).click()
         await page.getByLabel('Requests allowed').fill('0')

@@ -1,12 +1,12 @@
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
-import { useEffect, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { Dialog } from 'react-aria-components/Dialog'
 import { Modal, ModalOverlay } from 'react-aria-components/Modal'
 import icon from '../icon.svg'
 import { navigation, visible } from '../navigation.ts'
 import { useIsExpired, useSession } from '../session/session.ts'
 import { Button, IconButton } from '../ui/button.tsx'
-import { Page } from '../ui/page.tsx'
+import { FocusedPath, Page } from '../ui/page.tsx'
 import { chooseTheme, useTheme } from '../ui/theme.ts'
 import { Toasts } from '../ui/toast.tsx'
 import { Palette } from './palette.tsx'
@@ -15,6 +15,7 @@ import { Palette } from './palette.tsx'
 export function Shell() {
   const [isMenuOpen, setMenuOpen] = useState(false)
   const [isPaletteOpen, setPaletteOpen] = useState(false)
+  const focusedPath = useRef<string | null>(null)
   usePaletteKey(() => setPaletteOpen(true))
   const search = (
     <Button isCompact onPress={() => setPaletteOpen(true)}>
@@ -37,7 +38,9 @@ export function Shell() {
         </div>
         <Side search={search} />
         <main className="main" id="main" tabIndex={-1}>
-          <Allowed />
+          <FocusedPath value={focusedPath}>
+            <Allowed />
+          </FocusedPath>
         </main>
       </div>
       <ModalOverlay className="overlay drawer" isOpen={isMenuOpen} onOpenChange={setMenuOpen} isDismissable>

@@ -1,4 +1,5 @@
-import { type ReactNode, useEffect } from 'react'
+import { useRouterState } from '@tanstack/react-router'
+import { createContext, type ReactNode, type RefObject, useContext, useEffect, useRef } from 'react'
 
 export interface PageProps {
   title: string
@@ -9,8 +10,25 @@ export interface PageProps {
   children: ReactNode
 }
 
+/** The path of the page whose title had the focus last; null before the first page. */
+export const FocusedPath = createContext<RefObject<string | null> | null>(null)
+
+/** Moves the focus to the title after a navigation: screen readers read it, and Tab continues in the new page. */
+function useFocusedTitle(): RefObject<HTMLHeadingElement | null> {
+  const title = useRef<HTMLHeadingElement>(null)
+  const focused = useContext(FocusedPath)
+  const path = useRouterState({ select: ({ resolvedLocation }) => resolvedLocation?.pathname })
+  useEffect(() => {
+    if (focused === null || path === undefined || focused.current === path) return
+    if (focused.current !== null) title.current?.focus({ preventScroll: true })
+    focused.current = path
+  }, [focused, path])
+  return title
+}
+
 /** A page: its title, also of the document, then its content. */
 export function Page({ title, about, actions, children }: PageProps) {
+  const heading = useFocusedTitle()
   useEffect(() => {
     document.title = `${title} · Plinth`
   }, [title])
@@ -18,7 +36,9 @@ export function Page({ title, about, actions, children }: PageProps) {
     <div className="page">
       <header>
         <div>
-          <h1>{title}</h1>
+          <h1 ref={heading} tabIndex={-1}>
+            {title}
+          </h1>
           {about !== undefined && <p>{about}</p>}
         </div>
         {actions !== undefined && <div className="row">{actions}</div>}

@@ -32,11 +32,19 @@ export function Table<Row>({ label, columns, rows, keyOf }: TableProps<Row>) {
         <tbody>
           {rows.map((row) => (
             <tr key={keyOf(row)}>
-              {columns.map(({ title, cell, isNumber }) => (
-                <td key={title} data-label={title} className={isNumber ? 'number' : undefined}>
-                  <div>{cell(row)}</div>
-                </td>
-              ))}
+              {columns.map(({ title, cell, isNumber }, at) => {
+                const Cell = at === 0 ? 'th' : 'td'
+                return (
+                  <Cell
+                    key={title}
+                    scope={at === 0 ? 'row' : undefined}
+                    data-label={title}
+                    className={isNumber ? 'number' : undefined}
+                  >
+                    <div>{cell(row)}</div>
+                  </Cell>
+                )
+              })}
             </tr>
           ))}
         </tbody>

@@ -61,7 +61,7 @@ export function GridRow({ row, tabColumn, onActive, columns, selected, onSelect,
       </td>
       {columns.map((field, at) => (
         <td key={field.name} {...{ ...cell(at + 1), onClick: open }} className={isNumber(field) ? 'number' : undefined}>
-          <Value field={field} row={row} />
+          <Value field={field} row={row} linkTabIndex={-1} />
         </td>
       ))}
     </tr>

@@ -9,23 +9,30 @@ export function textOf(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
+interface ValueProps {
+  field: Field
+  row: Row
+  /** The `tabIndex` of links: -1 in a grid, where Tab reaches one cell only. */
+  linkTabIndex?: -1
+}
+
 /** Shows the value of a field; a reference is a link to its row. */
-export function Value({ field, row, isLinked = true }: { field: Field; row: Row; isLinked?: boolean }): ReactNode {
+export function Value({ field, row, linkTabIndex }: ValueProps): ReactNode {
   const value = row[field.name]
   if (value === null || value === undefined) return <span className="quiet">–</span>
-  if (field.reference !== null && isLinked)
+  if (field.reference !== null)
     return (
       <Link
         to="/records/$resource/row/$id"
         params={{ resource: field.reference, id: String(value) }}
-        tabIndex={-1}
+        tabIndex={linkTabIndex}
       >{`#${value}`}</Link>
     )
   if (typeof value === 'boolean') return value ? 'Yes' : 'No'
   if (field.schema.format === 'date-time' && typeof value === 'string') return <Time at={value} />
   if (field.schema.format === 'uri' && typeof value === 'string' && /^https?:/.test(value))
     return (
-      <a href={value} target="_blank" rel="noreferrer" tabIndex={-1}>
+      <a href={value} target="_blank" rel="noreferrer" tabIndex={linkTabIndex}>
         {value}
       </a>
     )
