@@ -14,7 +14,10 @@ interface Pages<Row> {
   refetchInterval?: number | ((rows: readonly Row[]) => number)
 }
 
-/** Reads a list that has pages with cursors, one page at a time. All pages that are shown are read again together. */
+/**
+ * Reads a list that has pages with cursors, one page at a time. `refetchInterval` applies while one page is shown: several are
+ * read again only after a change.
+ */
 export function usePages<Row>({ queryKey, read, refetchInterval }: Pages<Row>) {
   return useInfiniteQuery({
     queryKey,
@@ -25,10 +28,11 @@ export function usePages<Row>({ queryKey, read, refetchInterval }: Pages<Row>) {
     },
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }) => next,
-    refetchInterval: (query) =>
-      typeof refetchInterval === 'function'
-        ? refetchInterval(query.state.data?.pages.flatMap(({ rows }) => rows) ?? [])
-        : (refetchInterval ?? false),
+    refetchInterval: (query) => {
+      const pages = query.state.data?.pages ?? []
+      if (refetchInterval === undefined || pages.length > 1) return false
+      return typeof refetchInterval === 'number' ? refetchInterval : refetchInterval(pages[0]?.rows ?? [])
+    },
   })
 }
 

@@ -4,16 +4,19 @@ import { ApiError } from './client.ts'
 
 const maxRetries = 2
 
-/** Retries what may succeed later: network errors, 429 and 5xx; never what the service refused. */
+const maxDelayMs = 10_000
+
+/** Retries what may succeed soon: network errors, 429 and 5xx, unless Retry-After is too long; never what the service refused. */
 function isTransient(error: unknown): boolean {
   if (error instanceof LoginError) return false
-  return !(error instanceof ApiError) || error.status === 429 || error.status >= 500
+  if (!(error instanceof ApiError)) return true
+  return (error.status === 429 || error.status >= 500) && retryAfterMs(error) <= maxDelayMs
 }
 
-/** Waits as long as Retry-After says (RFC 9110 §10.2.3), up to 10 seconds. */
-function retryDelay(attempt: number, error: unknown): number {
+/** Returns the milliseconds of Retry-After (RFC 9110 §10.2.3); 0 if it is absent or a date. */
+function retryAfterMs(error: unknown): number {
   const seconds = error instanceof ApiError ? Number(error.response.headers.get('retry-after')) : 0
-  return Math.min(10_000, Math.max(seconds * 1_000, 500 * 2 ** attempt))
+  return Number.isFinite(seconds) ? seconds * 1_000 : 0
 }
 
 /** Queries are cached for 10 s, and polling pauses while the page is hidden. */
@@ -23,7 +26,7 @@ export const createQueries = () =>
       queries: {
         staleTime: 10_000,
         retry: (count, error) => count < maxRetries && isTransient(error),
-        retryDelay,
+        retryDelay: (attempt, error) => Math.min(maxDelayMs, Math.max(retryAfterMs(error), 500 * 2 ** attempt)),
         refetchIntervalInBackground: false,
       },
       // Without a connection, a change fails at once. It is not sent later.
