@@ -31,7 +31,7 @@ const innerPages = ({ clientId, failing, reportId, requestId, user }: Work) => [
   `/webhooks/${failing.id}`,
   `/webhooks/${failing.id}/deliveries/${failing.deliveryId}`,
   '/explorer?operation=createProduct',
-  '/traffic?by=key',
+  '/traffic?by=subject',
   `/requests/${requestId}`,
 ]
 

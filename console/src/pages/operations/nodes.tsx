@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { unwrap, useApi } from '../../api/client.ts'
 import type { components } from '../../api/schema.d.ts'
-import { agoText, Time } from '../../ui/format.tsx'
+import { Time } from '../../ui/format.tsx'
 import { Badge, Page } from '../../ui/page.tsx'
 import { Empty, Loaded } from '../../ui/states.tsx'
 import { Table } from '../../ui/table.tsx'
@@ -11,23 +11,31 @@ type Node = components['schemas']['Node']
 
 const pollMs = 10_000
 
-/** The processes that serve the database, and what the checks find about them. */
+/** The page with the processes that serve the database, and what the checks find about them. */
 export function Nodes() {
+  const api = useApi()
+  const health = useQuery({ queryKey: ['health'], queryFn: () => unwrap(api.GET('/api/health')) })
+  const findings = health.data?.checks.filter(({ area }) => area === 'nodes') ?? []
+  return (
+    <Page title="Nodes" about="The processes that serve the database. Each sends a heartbeat every 10 seconds.">
+      <NodeList pollMs={pollMs} />
+      <Findings checks={findings} />
+    </Page>
+  )
+}
+
+/** The processes that serve the database, read again every `pollMs`. */
+export function NodeList({ pollMs }: { pollMs: number }) {
   const api = useApi()
   const nodes = useQuery({
     queryKey: ['nodes'],
     queryFn: () => unwrap(api.GET('/api/nodes', { params: { query: { limit: 200 } } })),
     refetchInterval: pollMs,
   })
-  const health = useQuery({ queryKey: ['health'], queryFn: () => unwrap(api.GET('/api/health')) })
-  const findings = health.data?.checks.filter(({ area }) => area === 'nodes') ?? []
   return (
-    <Page title="Nodes" about="The processes that serve the database. Each sends a heartbeat every 10 seconds.">
-      <Loaded query={nodes}>
-        {(list) => (list.length === 0 ? <Empty title="No node is running" /> : <NodeTable nodes={list} />)}
-      </Loaded>
-      <Findings checks={findings} />
-    </Page>
+    <Loaded query={nodes}>
+      {(list) => (list.length === 0 ? <Empty title="No node is running" /> : <NodeTable nodes={list} />)}
+    </Loaded>
   )
 }
 
@@ -64,11 +72,7 @@ function NodeTable({ nodes }: { nodes: readonly Node[] }) {
         { title: 'Started', cell: ({ startedAt }) => <Time at={startedAt} isRelative /> },
         {
           title: 'Heartbeat',
-          cell: ({ heartbeatAt }) => (
-            <time dateTime={heartbeatAt} title={heartbeatAt}>
-              {agoText(heartbeatAt)}
-            </time>
-          ),
+          cell: ({ heartbeatAt }) => <Time at={heartbeatAt} isRelative />,
         },
         { title: 'Clock ahead', isNumber: true, cell: ({ clockAheadMs }) => `${clockAheadMs} ms` },
       ]}

@@ -1,12 +1,10 @@
-import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { unwrap, useApi } from '../../api/client.ts'
 import { visible } from '../../navigation.ts'
 import { useSession } from '../../session/session.ts'
 import { bytesText, countText, durationText, percentText, Time } from '../../ui/format.tsx'
-import { Badge, Page, Section } from '../../ui/page.tsx'
+import { Page, Section } from '../../ui/page.tsx'
 import { Empty, Loaded } from '../../ui/states.tsx'
-import { Table } from '../../ui/table.tsx'
+import { NodeList } from '../operations/nodes.tsx'
 import { FindRequest } from '../traffic/find-request.tsx'
 import { Charts, PageLink, rateText } from './charts.tsx'
 import {
@@ -23,6 +21,7 @@ import {
 } from './history.ts'
 
 const route = getRouteApi('/')
+const nodesPollMs = 30_000
 
 /** The first page: what the service does, for administrators; for others, every page that they may see. */
 export function Overview() {
@@ -57,7 +56,9 @@ function Operation() {
     <Page title="Overview" about="All nodes together, updated every 15 seconds." actions={<Ranges chosen={range} />}>
       <FindRequest />
       <Loaded query={history}>{(known) => <Metrics known={known} range={range} />}</Loaded>
-      <Nodes />
+      <Section title="Nodes">
+        <NodeList pollMs={nodesPollMs} />
+      </Section>
     </Page>
   )
 }
@@ -173,39 +174,4 @@ function stateTiles(latest: Point, points: readonly Point[]): TileProps[] {
       note: latest.nodes === 1 ? 'one node' : `the least of ${latest.nodes} nodes`,
     },
   ]
-}
-
-const nodesPollMs = 30_000
-
-function Nodes() {
-  const api = useApi()
-  const nodes = useQuery({
-    queryKey: ['nodes'],
-    refetchInterval: nodesPollMs,
-    queryFn: () => unwrap(api.GET('/api/nodes')),
-  })
-  return (
-    <Section title="Nodes">
-      <Loaded query={nodes}>
-        {(rows) => (
-          <Table
-            label="Nodes"
-            rows={rows}
-            keyOf={({ id }) => id}
-            columns={[
-              { title: 'Host', cell: ({ hostname, pid }) => `${hostname} (${pid})` },
-              {
-                title: 'Status',
-                cell: ({ status }) => <Badge tone={status === 'live' ? 'good' : 'wrong'}>{status}</Badge>,
-              },
-              { title: 'Release', cell: ({ version }) => version },
-              { title: 'Roles', cell: ({ roles }) => roles.join(', ') },
-              { title: 'Started', cell: ({ startedAt }) => <Time at={startedAt} isRelative /> },
-              { title: 'Last heartbeat', cell: ({ heartbeatAt }) => <Time at={heartbeatAt} isRelative /> },
-            ]}
-          />
-        )}
-      </Loaded>
-    </Section>
-  )
 }

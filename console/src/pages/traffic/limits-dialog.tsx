@@ -9,9 +9,8 @@ import { countText, Time } from '../../ui/format.tsx'
 import { Loaded, messageOf } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
 
-/** The client or API key whose limits are shown. */
+/** The client whose limits are shown. */
 export interface Limited {
-  kind: 'client' | 'key'
   id: string
   name: string
 }
@@ -31,11 +30,11 @@ interface Use {
   accounts: { name: string; quotas: Quota[] }[]
 }
 
-/** Shows the limits of a client or API key and their use, and changes them. */
+/** Shows the limits of a client and their use, and changes them. */
 export function LimitsDialog({ of, onClose }: { of: Limited; onClose: () => void }) {
   const api = useApi()
   const loaded = useQuery({
-    queryKey: ['limits', of.kind, of.id],
+    queryKey: ['limits', of.id],
     staleTime: 0,
     queryFn: async () => {
       const [limits, use] = await Promise.all([readLimits(api, of), readUse(api, of)])
@@ -47,7 +46,7 @@ export function LimitsDialog({ of, onClose }: { of: Limited; onClose: () => void
       <Loaded query={loaded}>
         {({ limits, use }) => (
           <>
-            <UseOfQuotas of={of} use={use} />
+            <UseOfQuotas use={use} />
             <LimitsForm key={limits.etag} of={of} limits={limits} defaultRate={use.rate} onClose={onClose} />
           </>
         )}
@@ -56,22 +55,13 @@ export function LimitsDialog({ of, onClose }: { of: Limited; onClose: () => void
   )
 }
 
-async function readLimits(api: Api, { kind, id }: Limited): Promise<Limits> {
-  const params = { params: { path: { id } } }
-  const { data, headers } =
-    kind === 'client'
-      ? await unwrapWithHeaders(api.GET('/api/clients/{id}', params))
-      : await unwrapWithHeaders(api.GET('/api/keys/{id}', params))
+async function readLimits(api: Api, { id }: Limited): Promise<Limits> {
+  const { data, headers } = await unwrapWithHeaders(api.GET('/api/clients/{id}', { params: { path: { id } } }))
   return { rate: data.rate ?? null, quota: data.quota ?? null, etag: headers.get('etag') ?? '*' }
 }
 
-async function readUse(api: Api, { kind, id, name }: Limited): Promise<Use> {
-  const params = { params: { path: { id } } }
-  if (kind === 'key') {
-    const { rate, quotas } = await unwrap(api.GET('/api/keys/{id}/usage', params))
-    return { rate, accounts: [{ name, quotas }] }
-  }
-  const { rate, accounts } = await unwrap(api.GET('/api/clients/{id}/usage', params))
+async function readUse(api: Api, { id }: Limited): Promise<Use> {
+  const { rate, accounts } = await unwrap(api.GET('/api/clients/{id}/usage', { params: { path: { id } } }))
   const nameOf = (subject: string, userName?: string) => userName ?? (subject === id ? 'The client itself' : subject)
   return {
     rate,
@@ -79,14 +69,15 @@ async function readUse(api: Api, { kind, id, name }: Limited): Promise<Use> {
   }
 }
 
-function UseOfQuotas({ of, use }: { of: Limited; use: Use }) {
+function UseOfQuotas({ use }: { use: Use }) {
   const rows = use.accounts.flatMap(({ name, quotas }) => quotas.map((quota) => ({ name, quota })))
   const reset = rows[0]?.quota.reset
   return (
     <div className="stack tight">
       <p>
-        {use.rate === null ? 'There is no limit for the rate.' : `${rateWords(use.rate)} now apply`}
-        {use.rate !== null && of.kind === 'client' ? ' to the client itself and to each of its users.' : '.'}
+        {use.rate === null
+          ? 'There is no limit for the rate.'
+          : `${rateWords(use.rate)} now apply to the client itself and to each of its users.`}
       </p>
       {reset === undefined ? (
         <p className="quiet">No quota has been used this month.</p>
@@ -99,8 +90,7 @@ function UseOfQuotas({ of, use }: { of: Limited; use: Use }) {
         <div key={`${name} ${quota.name}`}>
           <div className="row between small">
             <span>
-              {of.kind === 'client' && `${name}: `}
-              {quota.name}
+              {name}: {quota.name}
             </span>
             <span>
               {countText(quota.used)} of {countText(quota.limit)}
@@ -180,16 +170,12 @@ function LimitsForm({ of, limits, defaultRate, onClose }: FormProps) {
   )
 }
 
-function useChange({ kind, id, name }: Limited, etag: string, onClose: () => void) {
+function useChange({ id, name }: Limited, etag: string, onClose: () => void) {
   const api = useApi()
   const queries = useQueryClient()
   return useMutation({
-    mutationFn: (body: { rate: string | null; quota: number | null }) => {
-      const request = { params: { path: { id }, header: { 'If-Match': etag } }, body }
-      return kind === 'client'
-        ? unwrap<unknown>(api.PATCH('/api/clients/{id}', request))
-        : unwrap<unknown>(api.PATCH('/api/keys/{id}', request))
-    },
+    mutationFn: (body: { rate: string | null; quota: number | null }) =>
+      unwrap(api.PATCH('/api/clients/{id}', { params: { path: { id }, header: { 'If-Match': etag } }, body })),
     onSuccess: async () => {
       toast(`The limits of ${name} apply within 30 seconds`)
       onClose()

@@ -1,7 +1,7 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { rootRoute } from '../../root.tsx'
 
-export const kinds = ['client', 'subject', 'address', 'key'] as const
+export const kinds = ['client', 'subject', 'address'] as const
 export type Kind = (typeof kinds)[number]
 export const windows = ['minute', 'hour', 'day'] as const
 export type Window = (typeof windows)[number]

@@ -9,7 +9,6 @@ import { Page } from '../../ui/page.tsx'
 import { Empty, Loaded } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import { FindRequest } from './find-request.tsx'
-import { Keys } from './keys.tsx'
 import { type Limited, LimitsDialog } from './limits-dialog.tsx'
 import { type Kind, kinds, type RequestFilter, type Window, windows } from './route.ts'
 
@@ -17,7 +16,7 @@ type View = paths['/api/traffic']['get']['responses'][200]['content']['applicati
 type Row = View['busiest'][number]
 
 const route = getRouteApi('/traffic')
-const titles: Record<Kind, string> = { client: 'Clients', subject: 'Users', address: 'Addresses', key: 'API keys' }
+const titles: Record<Kind, string> = { client: 'Clients', subject: 'Users', address: 'Addresses' }
 const windowTitles: Record<Window, string> = { minute: 'Last minute', hour: 'Last hour', day: 'Last day' }
 const pollMs = 15_000
 
@@ -30,9 +29,14 @@ export function Traffic() {
       title="Traffic"
       about="The busiest clients, users and addresses of all nodes, and their limits."
       actions={
-        <Link to="/requests" className="button">
-          Recent requests
-        </Link>
+        <>
+          <Link to="/access/api-keys" className="button">
+            Limits of API keys
+          </Link>
+          <Link to="/requests" className="button">
+            Recent requests
+          </Link>
+        </>
       }
     >
       <FindRequest />
@@ -43,33 +47,27 @@ export function Traffic() {
           </Link>
         ))}
       </nav>
-      {by === 'key' ? (
-        <Keys onLimits={setLimited} />
-      ) : (
-        <>
-          <nav className="row" aria-label="Window">
-            {windows.map((one) => (
-              <Link
-                key={one}
-                to="/traffic"
-                search={{ by, window: one }}
-                className={one === window ? 'button compact primary' : 'button compact'}
-                aria-current={one === window ? 'page' : undefined}
-              >
-                {windowTitles[one]}
-              </Link>
-            ))}
-          </nav>
-          <Busiest by={by} window={window} onLimits={setLimited} />
-        </>
-      )}
+      <nav className="row" aria-label="Window">
+        {windows.map((one) => (
+          <Link
+            key={one}
+            to="/traffic"
+            search={{ by, window: one }}
+            className={one === window ? 'button compact primary' : 'button compact'}
+            aria-current={one === window ? 'page' : undefined}
+          >
+            {windowTitles[one]}
+          </Link>
+        ))}
+      </nav>
+      <Busiest by={by} window={window} onLimits={setLimited} />
       {limited !== null && <LimitsDialog of={limited} onClose={() => setLimited(null)} />}
     </Page>
   )
 }
 
 interface BusiestProps {
-  by: Exclude<Kind, 'key'>
+  by: Kind
   window: Window
   onLimits: (of: Limited) => void
 }
@@ -113,7 +111,7 @@ const anonymous = {
   address: 'Unknown',
 } as const
 
-function columnsOf(by: BusiestProps['by'], all: number, onLimits: (of: Limited) => void): Column<Row>[] {
+function columnsOf(by: Kind, all: number, onLimits: (of: Limited) => void): Column<Row>[] {
   const isOne = ({ key }: Row) => key !== null && key !== 'all others'
   const count = (title: string, read: (row: Row) => number, isBad = false): Column<Row> => ({
     ...{ title, isNumber: true },
@@ -152,10 +150,7 @@ const limitsColumn = (isOne: (row: Row) => boolean, onLimits: (of: Limited) => v
   title: 'Limits',
   cell: (row) =>
     isOne(row) && (
-      <Button
-        isCompact
-        onPress={() => onLimits({ kind: 'client', id: row.key ?? '', name: row.name ?? row.key ?? '' })}
-      >
+      <Button isCompact onPress={() => onLimits({ id: row.key ?? '', name: row.name ?? row.key ?? '' })}>
         Limits<span className="visually-hidden"> of {row.name ?? row.key}</span>
       </Button>
     ),
