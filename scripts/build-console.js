@@ -10,7 +10,8 @@ const vite = fileURLToPath(new URL('../node_modules/vite/bin/vite.js', import.me
 const changed = (path) => statSync(join(folder, path)).mtimeMs
 
 const page = 'dist/index.html'
-const sources = globSync('{*.json,*.html,vite.config.ts,src/**/*.*}', { cwd: folder })
+// The time of a folder changes when a file in it is added, renamed or deleted.
+const sources = globSync(['*.{json,html,ts}', 'src', 'src/**', '../package-lock.json'], { cwd: folder })
 const isCurrent = existsSync(join(folder, page)) && sources.every((path) => changed(path) <= changed(page))
 if (!isCurrent && existsSync(vite) && Number.parseInt(process.versions.node, 10) >= 24) {
   const { status } = spawnSync(process.execPath, [vite, 'build', '--logLevel', 'warn'], {
