@@ -247,6 +247,53 @@ forEachEngine((engine) => {
       assert.ok('account' in (await loginWith(roomy, dearer)({ email, password, address: '192.0.2.5' })))
     })
 
+    describe('while a password is verified', () => {
+      /** A hasher that runs `change` once, after the first verification. */
+      const changing = (change: () => Promise<unknown>) => {
+        let isChanged = false
+        return {
+          ...hasher,
+          verify: async (password: string, stored: string | null) => {
+            const verified = await hasher.verify(password, stored)
+            if (!isChanged) await change()
+            isChanged = true
+            return verified
+          },
+        }
+      }
+      const address = '192.0.2.6'
+
+      it('a demotion changes the role that the login returns', async () => {
+        const { email, userId, password } = await account()
+        const setRole = (role: 'user' | 'admin') => db.write((tx) => openAccount(tx, userId, role, time.now()))
+        await setRole('admin')
+        // Another administrator is left.
+        const other = await account()
+        await db.write((tx) => openAccount(tx, other.userId, 'admin', time.now()))
+        const result = await loginWith(
+          roomy,
+          changing(() => setRole('user')),
+        )({ email, password, address })
+        assert.ok('account' in result && result.account.role === 'user')
+      })
+
+      it('a new password makes the login fail', async () => {
+        const { email, userId, password } = await account()
+        const hash = await hasher.hash('another long password')
+        const change = () => db.write((tx) => setPasswordHash(tx, userId, hash, time.now()))
+        assert.deepEqual(await loginWith(roomy, changing(change))({ email, password, address }), { waitSeconds: 0 })
+        const stored = db.read.selectFrom('accounts').select('lastLoginAt').where('userId', '=', userId)
+        assert.equal((await stored.executeTakeFirstOrThrow()).lastLoginAt, null)
+      })
+
+      it('another hash of the same password, as from a concurrent login, does not make the login fail', async () => {
+        const { email, userId, password } = await account()
+        const hash = await hasher.hash(password)
+        const change = () => db.write((tx) => setPasswordHash(tx, userId, hash, time.now()))
+        assert.ok('account' in (await loginWith(roomy, changing(change))({ email, password, address })))
+      })
+    })
+
     it('sweepLoginTries removes expired attempt counters', async () => {
       time.pass(7_200)
       await sweepLoginTries(db, time.now)

@@ -62,6 +62,29 @@ forEachEngine((engine) => {
     assert.deepEqual(await verify(await signed({ sub: '17', jti: 'of 17' }, { typ: 'at+jwt' })), { caller })
   })
 
+  it('tokenVerifier removes the scopes that the user’s role can no longer grant', async () => {
+    await createClient(db, sealer, builtIn.scopes, {
+      ...{ id: 'operations', name: 'App', scopes: ['users:read', 'users:write', 'audit:read', 'admin'] },
+      grants: ['client_credentials'],
+    })
+    const account = { passwordHash: null, createdAt: new Date(start).toISOString(), passwordChangedAt: null }
+    const accounts = [
+      { ...account, userId: 21, role: 'admin' as const },
+      { ...account, userId: 22, role: 'user' as const },
+    ]
+    await db.write((tx) => tx.insertInto('accounts').values(accounts).execute())
+    const scopesOf = async (sub: string) => {
+      const [jti, client_id] = [`of ${sub}`, 'operations']
+      await record(db, jti)
+      const scope = 'users:read users:write audit:read admin'
+      const verification = await verifier().verify(await signed({ sub, jti, client_id, scope }))
+      return 'caller' in verification ? [...verification.caller.scopes] : verification
+    }
+    assert.deepEqual(await scopesOf('21'), ['users:read', 'users:write', 'audit:read', 'admin'])
+    assert.deepEqual(await scopesOf('22'), ['users:read'])
+    assert.deepEqual(await scopesOf('operations'), ['users:read', 'users:write', 'audit:read', 'admin'])
+  })
+
   it('tokenVerifier accepts unknown header members', async () => {
     assert.ok('caller' in (await verifier().verify(signedAnyhow({ x: 1 }))))
   })

@@ -59,6 +59,13 @@ export function isGrantable(role: 'user' | 'admin', scope: string): boolean {
   return role === 'admin' || !adminScopes.includes(scope)
 }
 
+/** Returns the scopes of a space-separated list that a user with this role can grant. */
+export const grantableScopes = (role: 'user' | 'admin', scopes: string): string =>
+  scopes
+    .split(' ')
+    .filter((scope) => isGrantable(role, scope))
+    .join(' ')
+
 /** Returns a token's effective scopes: the scopes that were granted to the token and that its client still has. */
 export function intersectScopes(granted: string, ofClient: string): string {
   const allowed = ofClient.split(' ')

@@ -10,7 +10,7 @@ import {
 } from './access-tokens.ts'
 import { accessTokenKinds } from './auth-records.ts'
 import type { RevocationEpoch } from './revocation-epoch.ts'
-import { intersectScopes } from './scopes.ts'
+import { grantableScopes, intersectScopes } from './scopes.ts'
 import { claimedIssuer, type TrustedIssuer, trustedIssuerTokenReader } from './trusted-issuer.ts'
 
 export interface VerifierOptions extends TokenRules {
@@ -124,30 +124,27 @@ const isSame = (one: Standing, other: Standing): boolean =>
   one.scope === other.scope && one.limits?.rate === other.limits?.rate && one.limits?.quota === other.limits?.quota
 
 /**
- * Returns a function that finds a token's current scopes: the scopes that were granted to the token and that its client
- * still has. The result is undefined if the client, token or grant was revoked or deleted, if the user was deleted or
- * locked, or if the signing key was withdrawn. For federated tokens, only the key is checked.
+ * Returns a function that finds a token's current scopes: the scopes that were granted to the token, that its client still
+ * has, and that the user's role can grant. The result is undefined if the client, token or grant was revoked or deleted, if
+ * the user was deleted or locked, or if the signing key was withdrawn. For federated tokens, only the key is checked.
  *
  * This service records the user tokens it issues (`storeIssuedToken`) and rejects those without a record, so that
  * losing a record never undoes a revocation. Other tokens are recorded only when introspected or revoked; a revocation
  * record is kept until after the token expires (`sweepExpired`).
  */
 export function standingFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 'keys' | 'trusted'>) {
-  const ofOwn = ['scopes', 'rate', 'quota'] as const
-  const client = db.read.selectFrom('clients').select(ofOwn).where('id', '=', '').where('revokedAt', 'is', null)
+  const client = db.read
+    .selectFrom('clients')
+    .leftJoin('users', (join) => join.on('users.id', '=', 0))
+    .leftJoin('accounts', 'accounts.userId', 'users.id')
+    .select(['clients.scopes', 'clients.rate', 'clients.quota', 'accounts.role'])
+    .where('clients.id', '=', '')
+    .where('clients.revokedAt', 'is', null)
   const unrevoked = client.where(({ exists, not }) => not(exists(recordOf(db, 'ended'))))
   const recorded = client.where(({ exists }) => exists(recordOf(db, 'standing')))
-  const user = db.read
-    .selectFrom('users')
-    .select('users.id')
-    .where('users.id', '=', 0)
-    .where(({ exists, not, selectFrom }) => {
-      const account = selectFrom('accounts').select('accounts.userId').whereRef('accounts.userId', '=', 'users.id')
-      return not(exists(account.where('accounts.lockedAt', 'is not', null)))
-    })
   const ofClient = db.prepare(unrevoked)
-  const ofUser = db.prepare(recorded.where(({ exists }) => exists(user)))
-  const ofUserElsewhere = db.prepare(unrevoked.where(({ exists }) => exists(user)))
+  const ofUser = db.prepare(recorded.where('users.id', 'is not', null).where('accounts.lockedAt', 'is', null))
+  const ofUserElsewhere = db.prepare(unrevoked.where('users.id', 'is not', null).where('accounts.lockedAt', 'is', null))
   return async ({ client_id, jti, sub, kid, scope, isFederated }: Claims): Promise<Standing | undefined> => {
     const source = isFederated ? trusted?.keys : keys
     if (kid !== null && !source?.publicKeys.has(kid)) return undefined
@@ -155,11 +152,12 @@ export function standingFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db'
     if (sub !== client_id && !isUserId(sub)) return undefined
     const named = [client_id, jti, ...accessTokenKinds, 'Grant']
     const found = sub === client_id ? ofClient : kid === null ? ofUserElsewhere : ofUser
-    const [row] = await found.all([...named, ...(sub === client_id ? [] : [Number(sub)])])
+    const [row] = await found.all([sub === client_id ? null : Number(sub), ...named])
     if (row === undefined) return undefined
-    const { scopes, rate, quota } = row
+    const { scopes, rate, quota, role } = row
     const limits = rate === null && quota === null ? undefined : { rate, quota }
-    return { scope: intersectScopes(scope, scopes), ...(limits && { limits }) }
+    const current = intersectScopes(scope, scopes)
+    return { scope: sub === client_id ? current : grantableScopes(role ?? 'user', current), ...(limits && { limits }) }
   }
 }
 

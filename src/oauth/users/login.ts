@@ -5,7 +5,7 @@ import type { Database } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 import { iso } from '../../storage/ids.ts'
 import { caseFold } from '../../storage/rows/page-query.ts'
-import { type Account, accountByEmail } from './accounts.ts'
+import { type Account, accountByEmail, type Role } from './accounts.ts'
 import type { LoginTries } from './login-throttle.ts'
 import { isTooLong } from './password-policy.ts'
 import type { Passwords } from './passwords.ts'
@@ -43,6 +43,8 @@ export interface LoginOptions {
 }
 
 const maxEmail = 254
+/** How often a password is verified, at most, if the stored hash changes meanwhile. */
+const maxVerifications = 3
 
 /**
  * Creates the login function used by the login page and the password grant. An unknown address, an account without a
@@ -69,16 +71,12 @@ export function createPasswordLogin({ db, sealer, passwords, tries, random, now,
       failed()
       return { waitSeconds: 0 }
     }
-    const account = await accountByEmail(db, email)
-    const hash = account?.passwordHash ?? null
-    if (!(await passwords.verify(password, hash)) || !account || hash === null) {
-      failed(account)
+    const verified = await verifiedAccount(db, passwords, email, password, now)
+    if ('failed' in verified) {
+      failed(verified.failed, verified.isLocked ? { locked: true } : undefined)
       return { waitSeconds: 0 }
     }
-    if (!(await recordLogin(db, account.userId, now()))) {
-      failed(account, { locked: true })
-      return { waitSeconds: 0 }
-    }
+    const { account, hash } = verified
     audit?.note({ ...from, event: 'login.succeeded', subject: String(account.userId) })
     await tries.forget(attempt)
     if (passwords.isOutdated(hash)) await rehash(db, passwords, account.userId, hash, password)
@@ -86,17 +84,46 @@ export function createPasswordLogin({ db, sealer, passwords, tries, random, now,
   }
 }
 
-/** Stores the time of a login. Returns false if the account is locked. */
-async function recordLogin(db: Database, userId: number, nowMs: number): Promise<boolean> {
-  const { numUpdatedRows } = await db.write((tx) =>
+type Verified = { account: Account; hash: string } | { failed: Account | undefined; isLocked?: boolean }
+
+/**
+ * Verifies a password and stores the time of the login. The returned role is that at the time of the login. If the stored
+ * hash changes while the password is verified, verifies the password against the new hash, because a concurrent login may
+ * have replaced an outdated one.
+ */
+async function verifiedAccount(
+  db: Database,
+  passwords: Passwords,
+  email: string,
+  password: string,
+  now: () => number,
+): Promise<Verified> {
+  let failed: Account | undefined
+  for (let attempt = 1; attempt <= maxVerifications; attempt++) {
+    const account = await accountByEmail(db, email)
+    const hash = account?.passwordHash ?? null
+    if (!(await passwords.verify(password, hash)) || !account || hash === null) return { failed: account }
+    const role = await recordLogin(db, account.userId, hash, now())
+    if (role !== undefined) return { account: { ...account, role }, hash }
+    if (account.lockedAt !== null) return { failed: account, isLocked: true }
+    failed = account
+  }
+  return { failed }
+}
+
+/** Stores the time of a login and returns the role; undefined if the account is locked or has another password hash. */
+async function recordLogin(db: Database, userId: number, hash: string, nowMs: number): Promise<Role | undefined> {
+  const updated = await db.write((tx) =>
     tx
       .updateTable('accounts')
       .set({ lastLoginAt: iso(nowMs) })
       .where('userId', '=', userId)
+      .where('passwordHash', '=', hash)
       .where('lockedAt', 'is', null)
-      .executeTakeFirstOrThrow(),
+      .returning('role')
+      .executeTakeFirst(),
   )
-  return numUpdatedRows > 0n
+  return updated?.role
 }
 
 async function rehash(db: Database, passwords: Passwords, userId: number, from: string, password: string) {
