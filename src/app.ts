@@ -3,7 +3,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { type Audit, refusals } from './audit/buffer.ts'
 import { ownFields } from './catalog/own-fields.ts'
 import { userinfoReader } from './catalog/user-rows.ts'
-import { consolePages } from './console/routes.ts'
+import { type ConsoleClient, consolePages } from './console/routes.ts'
 import type { Definition } from './definition/service.ts'
 import { documentation } from './documentation.ts'
 import { home } from './home.ts'
@@ -57,7 +57,7 @@ import { versionMatcher } from './versioning/version-of-path.ts'
 import { webhookKeySet } from './webhooks/secret-routes.ts'
 import type { WebhookKeys } from './webhooks/secrets.ts'
 
-export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'report'> {
+export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'report'>, ConsoleClient {
   definition: Definition
   verify: Verify
   revocations?: RevocationEpoch

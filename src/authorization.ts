@@ -35,6 +35,8 @@ export interface AuthorizationOptions {
   report: (error: unknown) => void
   /** Called when the first signing key is created, and when the schedule changes the keys. */
   keyNotices: { onCreated: (kid: string) => void; onRotated: (rotated: Rotated) => void }
+  /** Called if another client has the id of a client of the service. */
+  onClientIdTaken: (clientId: string) => void
 }
 
 /** Development allows ten times as many login attempts, because automated tests of client apps also log in. */
@@ -50,9 +52,12 @@ export async function openAuthorization(options: AuthorizationOptions) {
   const tokens = { ...own, revocations, sharedSecret: sharedSecret(config) }
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds } = config.oauth
   if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
-  const pages = { db, sealer, scopes, baseUrl }
+  const pages = { db, sealer, scopes, baseUrl, onTaken: options.onClientIdTaken }
   const docsClientId = await syncBuiltInClient(docsClient, { ...pages, isEnabled: !config.production })
-  await syncBuiltInClient(consoleClient, { ...pages, isEnabled: config.service.console === 'on' })
+  const consoleClientId = await syncBuiltInClient(consoleClient, {
+    ...pages,
+    isEnabled: config.service.console === 'on',
+  })
   const users = userParts(options)
   const about = { userinfo, accessTokenSeconds, report, audit, address: clientAddress(config.http.trustedProxies) }
   const trusted = trustedIssuer(options)
@@ -72,6 +77,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
     reloadKeys: keys.reload,
     readApiKey: apiKeys.read,
     docsClientId,
+    consoleClientId,
     stop: async () => {
       stopMaintenance()
       await Promise.all([apiKeys.flush(), trusted?.keys.close()])

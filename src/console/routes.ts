@@ -9,7 +9,12 @@ import { acceptsCoding } from '../http/headers/content-encoding.ts'
 import { Problem } from '../http/problems/problem.ts'
 import type { VersionStatus } from '../versioning/version-of-path.ts'
 
-export interface ConsoleOptions {
+export interface ConsoleClient {
+  /** The client that the console logs in with; null if that id is not available. */
+  consoleClientId?: string | null
+}
+
+export interface ConsoleOptions extends ConsoleClient {
   /** Returns random bytes, for the nonce of each page. */
   random: (size: number) => Uint8Array
   definition: Pick<Definition, 'versions'>
@@ -29,6 +34,10 @@ const types: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 }
 
+const noClient =
+  'Nobody can log in to the console: its client id `console` belongs to another client, or was revoked; ' +
+  'the section "The console" of docs/operations.md describes what to do'
+
 const about = (operationId: string, summary: string, type: string) => ({
   operationId,
   summary,
@@ -38,10 +47,11 @@ const about = (operationId: string, summary: string, type: string) => ({
 
 /**
  * Serves the console at `/console`: one page for every path, and its files, whose names contain a hash of their content.
- * The page is a client of the public API, and gets no other access. It calls the newest active version. Without a build, every
- * path responds with 404.
+ * The page is a client of the public API, and gets no other access. It calls the newest active version. Without a build or a
+ * client, every path responds with 404.
  */
-export const consolePages: FastifyPluginAsync<ConsoleOptions> = async (app, { random, definition, lives }) => {
+export const consolePages: FastifyPluginAsync<ConsoleOptions> = async (app, options) => {
+  const { random, definition, lives, consoleClientId } = options
   const files = await listed()
   const template = files.size > 0 ? await readFile(new URL('index.html', built), 'utf8') : null
   const page = template?.replace(prefixPlaceholder, newestPrefix(definition, lives)) ?? null
@@ -49,6 +59,7 @@ export const consolePages: FastifyPluginAsync<ConsoleOptions> = async (app, { ra
   const config = { scope: 'public', cache: 'none', headers: ['Content-Security-Policy'] } as const
   const sendPage = (reply: FastifyReply) => {
     if (page === null) throw new Problem('RESOURCE_NOT_FOUND', 'The console is not built; run `npm run build`')
+    if (consoleClientId === null) throw new Problem('RESOURCE_NOT_FOUND', noClient)
     const nonce = Buffer.from(random(nonceBytes)).toString('base64')
     const html = page.replace(noncePlaceholder, nonce)
     return reply.type('text/html; charset=utf-8').header('content-security-policy', policyWith(nonce)).send(html)

@@ -78,6 +78,10 @@ export const entries = {
   ),
   'rate-limit store unavailable': warn(['store', 'err'], 'Until it responds, this process counts by itself'),
   'quotas not saved': warn(['err'], 'Quota usage in Redis could not be written to the database'),
+  'client id taken': warn(
+    ['clientId'],
+    'Startup: another client has the id of the console or of the API reference, where nobody can log in; [the console](#the-console)',
+  ),
   'backups not encrypted': warn([], 'Startup: backups contain the keys in plain form; set `PLINTH_BACKUP_PASSPHRASE`'),
   'backup lease not extended': warn(['err'], 'Another process may take over a backup'),
   'metrics not read': warn(['err'], 'Some or all metrics could not be read for a scrape'),

@@ -38,7 +38,7 @@ const isMigration = /^\d{4}-/
 /** Returns the statements in a migration's changes, without the names of migrations. */
 export const statementsIn = (changes: readonly string[]): string[] => changes.filter((line) => !isMigration.test(line))
 
-/** Returns callbacks that log errors of the authorization server, and the `kid` of each new or retired signing key. */
+/** Returns callbacks that log errors of the authorization server, new and retired signing keys, and built-in clients that are missing. */
 export const logAuthorization = (log: Log) => ({
   report: (err: unknown) => log.error({ what: 'authorization', err }, 'background work failed'),
   keyNotices: {
@@ -46,6 +46,7 @@ export const logAuthorization = (log: Log) => ({
     onRotated: ({ published, retired }: Rotated) =>
       log.info({ published: published?.kid, activeFrom: published?.activeFrom, retired }, 'signing keys rotated'),
   },
+  onClientIdTaken: (clientId: string) => log.warn({ clientId }, 'client id taken'),
 })
 
 /** Returns a callback that logs when audit entries could not be written; they are retried. */

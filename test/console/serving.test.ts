@@ -20,6 +20,7 @@ onSqlite((engine) => {
     const withdrawn = appOn(engine, { console: true, lives: livesOf(JSON.stringify({ v2: ended })) })
     const { v1 } = builtIn.versions
     const single = appOn(engine, { console: true, definition: { ...builtIn, versions: { v1: v1 as Version } } })
+    const taken = appOn(engine, { console: true, consoleClientId: null })
     const get = (url: string, headers: Record<string, string> = {}) => on.send({ url, headers, scopes: null })
 
     it('200 with the page for every path; each response has another nonce, which only its policy allows', async () => {
@@ -97,6 +98,14 @@ onSqlite((engine) => {
     it('404 for every path if it is switched off', async () => {
       for (const url of ['/console', '/console/', `/console/${script}`]) {
         assert.equal((await off.send({ url, scopes: null })).statusCode, 404, url)
+      }
+    })
+
+    it('404 with the reason if the client id `console` is taken', async () => {
+      for (const url of ['/console', '/console/records/products']) {
+        const response = await taken.send({ url, scopes: null })
+        assert.equal(response.statusCode, 404)
+        assert.match(response.body, /client id `console` belongs to another client/)
       }
     })
 

@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import { theService } from '../../src/audit/chain.ts'
 import { builtIn } from '../../src/catalog/service.ts'
-import { docsClient, syncBuiltInClient } from '../../src/oauth/clients/built-in-clients.ts'
-import { findClient } from '../../src/oauth/clients/clients.ts'
-import { revokeClient } from '../../src/oauth/clients/update.ts'
+import { consoleClient, docsClient, syncBuiltInClient } from '../../src/oauth/clients/built-in-clients.ts'
+import { createClient, findClient } from '../../src/oauth/clients/clients.ts'
+import { revokeClient, updateClient } from '../../src/oauth/clients/update.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     after(() => db.close())
 
     const keep = (isEnabled: boolean, baseUrl = 'https://localhost:8443', scopes = builtIn.scopes) =>
-      syncBuiltInClient(docsClient, { db, sealer: seals, scopes, baseUrl, isEnabled })
+      syncBuiltInClient(docsClient, { db, sealer: seals, scopes, baseUrl, isEnabled, onTaken: assert.fail })
     const found = () => findClient(db, docsClient.id)
 
     it('is not registered if users cannot log in from the reference', async () => {
@@ -65,5 +65,49 @@ forEachEngine((engine) => {
       assert.equal(await keep(true), null)
       assert.equal(await found(), undefined)
     })
+  })
+
+  describe('a client of an application that has the id of a page', () => {
+    const seals = sealer(Buffer.alloc(32, 1), randomBytes)
+    const baseUrl = 'https://localhost:8443'
+    const application = {
+      id: 'console',
+      name: 'Games',
+      scopes: ['users:read'],
+      redirectUris: ['https://games.example/in'],
+    }
+    const kinds = {
+      confidential: { ...application, grants: ['authorization_code'], redirectUris: [`${baseUrl}/console/signed-in`] },
+      public: { ...application, grants: ['authorization_code'], secret: null },
+      'without redirect URIs': { ...application, grants: ['client_credentials'], redirectUris: [] },
+    }
+    for (const [kind, client] of Object.entries(kinds)) {
+      it(`stays as it is, and is reported if the page is enabled (${kind})`, async () => {
+        const db = await engine.database()
+        await createClient(db, seals, builtIn.scopes, client)
+        const before = await findClient(db, 'console')
+        const taken: string[] = []
+        const start = (isEnabled: boolean) =>
+          syncBuiltInClient(consoleClient, {
+            ...{ db, sealer: seals, scopes: builtIn.scopes, baseUrl, isEnabled },
+            onTaken: (id) => taken.push(id),
+          })
+        assert.equal(await start(false), null)
+        assert.deepEqual(taken, [])
+        assert.equal(await start(true), null)
+        assert.deepEqual(taken, ['console'])
+        assert.deepEqual(await findClient(db, 'console'), before)
+
+        if (kind === 'public') {
+          const redirectUris = [`${baseUrl}/console/signed-in`]
+          await updateClient({ db, sealer: seals, actor: theService }, builtIn.scopes, 'console', { redirectUris })
+        } else {
+          await db.write((tx) => tx.deleteFrom('clients').where('id', '=', 'console').execute())
+        }
+        assert.equal(await start(true), 'console')
+        assert.deepEqual([(await findClient(db, 'console'))?.name, taken], ['Console', ['console']])
+        await db.close()
+      })
+    }
   })
 })

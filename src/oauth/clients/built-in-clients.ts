@@ -47,12 +47,15 @@ export interface BuiltInClientOptions {
   baseUrl: string
   /** Whether users can log in from the page. */
   isEnabled: boolean
+  /** Called if another client has the id. */
+  onTaken: (id: string) => void
 }
 
 /**
  * Registers or updates the client of a page, which is public and may redirect only to that page on this origin. If users
  * cannot log in from the page, removes all scopes but `openid` from the client, and thereby from its tokens; it is not revoked,
- * because a revoked client's id cannot be reused. Returns the client's id, or null if users cannot log in. Call on each start.
+ * because a revoked client's id cannot be reused. Never changes a client that someone else registered under the id. Returns
+ * the client's id, or null if users cannot log in. Call on each start.
  */
 export async function syncBuiltInClient(client: BuiltInClient, options: BuiltInClientOptions): Promise<string | null> {
   const { db, sealer, baseUrl } = options
@@ -61,13 +64,17 @@ export async function syncBuiltInClient(client: BuiltInClient, options: BuiltInC
   const isEnabled = options.isEnabled && isRedirectUri(baseUrl + client.redirectPath)
   const found = await findClient(db, id)
   const change = { db, sealer, actor: theService }
+  if (found && !isOwn(found, client)) {
+    if (options.isEnabled) options.onTaken(id)
+    return null
+  }
   if (!isEnabled) {
     const scopes = ['openid']
     if (found && String(found.scopes) !== String(scopes)) await updateClient(change, options.scopes, id, { scopes })
     return null
   }
   const settings = settingsOf(client, options)
-  if (found === undefined) return register(id, settings, options)
+  if (found === undefined) return register(client, settings, options)
   if (!isUpToDate(found, settings)) await updateClient(change, options.scopes, id, settings)
   return id
 }
@@ -84,20 +91,26 @@ const settingsOf = (
   firstParty: true,
 })
 
+/** Returns whether the client is public and redirects only to the page, at any origin. */
+const isOwn = ({ secretHash, redirectUris }: RegisteredClient, { redirectPath }: BuiltInClient): boolean =>
+  secretHash === null && redirectUris.length > 0 && redirectUris.every((uri) => uri.endsWith(redirectPath))
+
 type Settings = ReturnType<typeof settingsOf>
 
 const isUpToDate = (client: RegisteredClient, settings: Settings): boolean =>
   Object.entries(settings).every(([name, value]) => String(client[name as keyof Settings]) === String(value))
 
 /** Registers the client. Returns null if an administrator revoked it, because a revoked client's id cannot be reused. */
-async function register(id: string, settings: Settings, options: BuiltInClientOptions): Promise<string | null> {
+async function register(client: BuiltInClient, settings: Settings, options: BuiltInClientOptions) {
   const { db, sealer, scopes } = options
+  const { id } = client
   try {
     await createClient(db, sealer, scopes, { ...settings, id, secret: null })
     return id
   } catch (error) {
     if (!(error instanceof Problem && error.code === 'DUPLICATE_RESOURCE')) throw error
     // The id is taken: another node has just registered the client, or the client was revoked.
-    return (await findClient(db, id)) ? id : null
+    const found = await findClient(db, id)
+    return found && isOwn(found, client) ? id : null
   }
 }
