@@ -169,6 +169,21 @@ forEachEngine((engine) => {
       assert.deepEqual([(await lastRun(nodes.db))?.status, nodes.files().length], ['failed', 1])
     })
 
+    it('are never made at the same time as requested ones', async () => {
+      for (let round = 0; round < 20; round++) {
+        await nodes.db.write((tx) => tx.deleteFrom('backups').execute())
+        const wanted = { requestedBy: 'console 1', node: 'api', nowMs: Date.parse('2026-03-01T02:59:59.000Z') }
+        const requested = await nodes.db.write((tx) => requestRun(tx, nodes.db.engine, wanted))
+        const times = [String(requested?.scheduledFor), '2026-03-01T03:00:00.000Z']
+        const claims = await Promise.all(
+          times.map((scheduledFor, at) =>
+            claimRun(nodes.db, { scheduledFor, node: `node ${at}`, nowMs: Date.parse('2026-03-01T03:00:01.000Z') }),
+          ),
+        )
+        assert.equal(claims.filter((claim) => claim === 'busy').length, 1, `round ${round}`)
+      }
+    })
+
     it('become due again if the service stops while they run, and never overlap', async () => {
       const stopped = await nodes.node({
         produce: (_name, signal) =>

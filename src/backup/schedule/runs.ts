@@ -62,8 +62,7 @@ export async function requestRun(
   { requestedBy, node, nowMs }: RunRequest,
 ): Promise<Run | undefined> {
   const now = iso(nowMs)
-  // Two requests at the same moment must see each other.
-  if (engine.name === 'postgres') await sql`lock table backups in share row exclusive mode`.execute(tx)
+  await lockRuns(tx, engine)
   const current = await running(tx)
     .where('leaseUntil', '>', iso(nowMs - abandonedMs))
     .executeTakeFirst()
@@ -108,6 +107,7 @@ export async function claimRun(
   const now = iso(nowMs)
   const held = { node, startedAt: now, leaseUntil: iso(nowMs + leaseSeconds * 1_000) }
   return db.write(async (tx) => {
+    await lockRuns(tx, db.engine)
     const busy = await running(tx).where('leaseUntil', '>', now).executeTakeFirst()
     if (busy) return 'busy'
     const ended = { status: 'failed', finishedAt: now, error: 'The process that made it has ended' } as const
@@ -135,6 +135,11 @@ export async function claimRun(
       .executeTakeFirst()
     return again ? { scheduledFor, attempt: again.attempts } : 'finished'
   })
+}
+
+/** Makes requests and claims wait for each other until the transaction ends, so that each of them sees the others. */
+async function lockRuns(tx: Queryable, engine: Pick<Database['engine'], 'name'>): Promise<void> {
+  if (engine.name === 'postgres') await sql`lock table backups in share row exclusive mode`.execute(tx)
 }
 
 const running = (tx: Queryable) => tx.selectFrom('backups').select('scheduledFor').where('status', '=', 'running')
