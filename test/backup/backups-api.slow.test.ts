@@ -160,6 +160,29 @@ forEachEngine((engine) => {
       assert.deepEqual([refused.statusCode, refused.json().errorCode], [409, 'BACKUP_UNAVAILABLE'])
     })
 
+    it('shows a request as failed if no worker has begun it within five minutes', async () => {
+      await service.db.write((tx) => tx.deleteFrom('backups').execute())
+      const { id } = await make()
+      const requestedAt = new Date(service.clock.now).toISOString()
+      const untouched = {
+        status: 'running',
+        attempts: 0,
+        leaseUntil: requestedAt,
+        finishedAt: null,
+        name: null,
+      } as const
+      await change(untouched)
+      assert.equal((await read(id)).status, 'pending')
+      service.clock.now += 5 * 60_000
+      const { status, error, finishedAt, node } = await read(id)
+      assert.deepEqual(
+        [status, error, finishedAt, node],
+        ['failed', 'No process with the role worker made it', new Date(service.clock.now).toISOString(), undefined],
+      )
+      assert.equal((await call('GET', '/api/backups')).json()[0].status, 'failed')
+      assert.equal((await make()).status, 'completed')
+    })
+
     it('409 for a second check of the same backup; a check whose process has ended counts as an error', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const { id } = await make()

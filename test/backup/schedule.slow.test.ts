@@ -272,6 +272,16 @@ onSqlite((engine) => {
       )
     })
 
+    it('are not made if no worker has begun them within five minutes', async () => {
+      const schedule = await nodes.node({ cron: null })
+      assert.ok(await request('2026-03-01T12:00:00.000Z'))
+      await nodes.at('2026-03-01T12:05:00Z', schedule)
+      assert.deepEqual([nodes.files(), (await lastRun(nodes.db))?.attempts], [[], 0])
+      assert.ok(await request('2026-03-01T12:05:00.001Z'))
+      await nodes.at('2026-03-01T12:10:00Z', schedule)
+      assert.equal(nodes.files().length, 1)
+    })
+
     it('do not replace scheduled ones, of which the configured number is kept', async () => {
       const schedule = await nodes.node({ keep: 1 })
       await nodes.at('2026-03-01T12:00:00Z', schedule)

@@ -6,7 +6,7 @@ import { openResults, resultsFolder } from '../../reports/files/open.ts'
 import type { ResultStore } from '../../reports/files/store.ts'
 import { type SlotLimiter, slotLimiter } from '../../reports/slots.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
-import { type Run, requestRun } from '../schedule/runs.ts'
+import { type Run, requestRun, settledRun } from '../schedule/runs.ts'
 import type { Verdict } from '../schedule/thread.ts'
 import { claimVerification, type VerifyClaim, verify } from './verification.ts'
 import { availabilityOf, backupView, type Seen, scheduledTimeOf } from './views.ts'
@@ -70,13 +70,13 @@ export function openBackups(options: BackupsOptions): Backups {
     page: async (query) => {
       const { rows, cursors } = await runPage(db.read, query)
       const place = await seen()
-      return { backups: rows.map((run) => backupView(run, place, now())), cursors }
+      return { backups: rows.map((run) => backupView(settledRun(run, now()), place, now())), cursors }
     },
     find: async (id) => {
       const time = scheduledTimeOf(id)
       const runs = db.read.selectFrom('backups').selectAll()
       const run = time && (await runs.where('scheduledFor', '=', time).executeTakeFirst())
-      if (run) return run
+      if (run) return settledRun(run, now())
       throw new Problem('RESOURCE_NOT_FOUND', 'There is no such backup: the last 100 are listed')
     },
     view: async (run) => backupView(run, await seen(), now()),

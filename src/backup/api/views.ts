@@ -40,7 +40,7 @@ export function backupView(run: Run, seen: Seen, nowMs: number) {
   return present({
     ...{ id: backupId(scheduledFor), kind: requestedBy === null ? 'scheduled' : 'requested', requestedBy, status },
     ...{ scheduledFor, finishedAt, error },
-    ...(!isPending && { startedAt, node: run.node }),
+    ...(run.attempts > 0 && { startedAt, node: run.node }),
     ...(status === 'running' && { progress: progressOf(run) }),
     ...(status === 'completed' && { file: name, availability: availabilityOf(run, seen) }),
     ...{ location, sizeBytes, sha256, takenAt, missingResults, damagedResults },

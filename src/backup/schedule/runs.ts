@@ -26,6 +26,7 @@ const maxAttempts = 3
 const maxRuns = 100
 /** A request that no node has begun by then is given up. */
 const abandonedMs = 5 * 60_000
+const noWorker = 'No process with the role worker made it'
 
 /** Returns the most recent scheduled run; undefined if there was none. */
 export const lastScheduledRun = (db: Pick<Database, 'read'>): Promise<Run | undefined> =>
@@ -37,7 +38,7 @@ export const lastScheduledRun = (db: Pick<Database, 'read'>): Promise<Run | unde
     .limit(1)
     .executeTakeFirst()
 
-/** Returns the requested run that no node is making; undefined if there is none. */
+/** Returns the requested run that no node is making and that is not given up; undefined if there is none. */
 export const waitingRequest = (db: Pick<Database, 'read'>, nowMs: number): Promise<Run | undefined> =>
   db.read
     .selectFrom('backups')
@@ -45,8 +46,16 @@ export const waitingRequest = (db: Pick<Database, 'read'>, nowMs: number): Promi
     .where('status', '=', 'running')
     .where('requestedBy', 'is not', null)
     .where('leaseUntil', '<=', iso(nowMs))
+    .where((row) => row.or([row('attempts', '>', 0), row('leaseUntil', '>', iso(nowMs - abandonedMs))]))
     .limit(1)
     .executeTakeFirst()
+
+/** Returns a run as it is at this time: a request that no node began in time has failed. */
+export function settledRun(run: Run, nowMs: number): Run {
+  const givenUpMs = Date.parse(run.leaseUntil) + abandonedMs
+  if (run.status !== 'running' || run.attempts > 0 || nowMs < givenUpMs) return run
+  return { ...run, status: 'failed', finishedAt: iso(givenUpMs), error: noWorker }
+}
 
 /** A request for a backup: who made it, and which node received it. */
 export interface RunRequest {
@@ -67,10 +76,9 @@ export async function requestRun(
     .where('leaseUntil', '>', iso(nowMs - abandonedMs))
     .executeTakeFirst()
   if (current) return undefined
-  const error = 'No process with the role worker made it'
   await tx
     .updateTable('backups')
-    .set({ status: 'failed', finishedAt: now, error })
+    .set({ status: 'failed', finishedAt: now, error: noWorker })
     .where('status', '=', 'running')
     .execute()
   const times = { scheduledFor: now, startedAt: now, leaseUntil: now }
