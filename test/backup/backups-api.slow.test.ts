@@ -197,6 +197,39 @@ forEachEngine((engine) => {
       assert.equal((await verified(id)).status, 'passed')
     })
 
+    it('409 for one of two checks that are requested at the same time', async () => {
+      await service.db.write((tx) => tx.deleteFrom('backups').execute())
+      const ids: string[] = []
+      for (let made = 0; made < 2; made++) {
+        service.clock.now += 1_000
+        ids.push((await make()).id)
+      }
+      const check = (id: string) => call('POST', `/api/backups/${id}/verify`)
+      const [one, other] = await Promise.all(ids.map(check))
+      assert.deepEqual([one?.statusCode, other?.statusCode].sort(), [202, 409])
+      const refused = one?.statusCode === 409 ? 0 : 1
+      const problem = [one, other][refused]?.json()
+      assert.deepEqual(
+        [problem.errorCode, problem.detail],
+        ['CHECK_IN_PROGRESS', 'This node is checking another backup'],
+      )
+      await eventually(
+        'verification',
+        async () => (await read(ids[1 - refused] ?? '')).verification.status === 'passed',
+      )
+      assert.equal((await verified(ids[refused] ?? '')).status, 'passed')
+    })
+
+    it('checks another backup after a check that could not be recorded', async () => {
+      await service.db.write((tx) => tx.deleteFrom('backups').execute())
+      const { id } = await make()
+      const lease = new Date(service.clock.now + 1).toISOString()
+      await change({ verifyStatus: 'running', verifyNode: 'b', verifyStartedAt: lease, verifyLeaseUntil: lease })
+      assert.equal((await call('POST', `/api/backups/${id}/verify`)).statusCode, 409)
+      service.clock.now += 1_000
+      assert.equal((await verified((await make()).id)).status, 'passed')
+    })
+
     it('404 for an unknown id, 403 without the scope admin, 401 without a token', async () => {
       for (const id of ['bkp_20200101T000000000Z', 'nothing', 'bkp_20260230T000000000Z']) {
         assert.equal((await call('GET', `/api/backups/${id}`)).statusCode, 404)

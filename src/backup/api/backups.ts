@@ -34,6 +34,19 @@ export interface BackupsOptions {
 /** A completed backup whose file this node can read. */
 export type ReadableRun = Run & { name: string; sizeBytes: number }
 
+/** The check of one backup, which a request starts. */
+export interface Verification {
+  /**
+   * Reserves this process for the check, and records it. Throws a `Problem` if the backup is being checked, or if this
+   * process checks another one.
+   */
+  claim: (tx: Queryable) => Promise<void>
+  /** Checks the backup in the background. Call after the transaction; does nothing without a claim. */
+  start: () => void
+  /** Ends the reservation, unless the check was started. */
+  release: () => void
+}
+
 /** The backups of a service, as its routes use them. */
 export interface Backups {
   page: (query: PageQuery) => Promise<{ backups: object[]; cursors: { next?: string; prev?: string } }>
@@ -48,10 +61,8 @@ export interface Backups {
   /** Throws a `Problem` that says why this node cannot read the file. */
   readable: (run: Run) => Promise<ReadableRun>
   store: () => Promise<ResultStore>
-  /** Throws a `Problem` if the backup is being checked, or if this process checks another one. */
-  claim: (tx: Queryable, run: ReadableRun) => Promise<VerifyClaim>
-  /** Checks a claimed backup in the background. */
-  verify: (claim: VerifyClaim, run: ReadableRun) => void
+  /** Prepares the check of a backup. */
+  verification: (run: ReadableRun) => Verification
   downloads: SlotLimiter
   /** Stops the check in progress. */
   stop: () => Promise<void>
@@ -97,27 +108,37 @@ export function openBackups(options: BackupsOptions): Backups {
 }
 
 /** Checks one backup at a time. */
-function verifications(options: BackupsOptions, node: string): Pick<Backups, 'claim' | 'verify' | 'stop'> {
+function verifications(options: BackupsOptions, node: string): Pick<Backups, 'verification' | 'stop'> {
   const { db, now, check, onError } = options
   const stopping = new AbortController()
+  let holder: Verification | undefined
   let verifying: Promise<void> | undefined
+  const verification = ({ scheduledFor, name, sizeBytes }: ReadableRun): Verification => {
+    let claim: VerifyClaim | undefined
+    let isStarted = false
+    const release = () => {
+      if (holder === own) holder = undefined
+    }
+    const own: Verification = {
+      claim: async (tx) => {
+        // Reserved before the first await, because two requests may be in their transactions at the same time.
+        holder ??= own
+        if (holder !== own) throw checkRunning('This node is checking another backup')
+        claim = await claimVerification(tx, scheduledFor, { node, nowMs: now() })
+        if (claim === undefined) throw checkRunning('This backup is being checked')
+      },
+      start: () => {
+        if (claim === undefined) return
+        isStarted = true
+        const how = { db, now, signal: stopping.signal, onError }
+        verifying = verify(claim, { ...how, check: (signal) => check({ name, sizeBytes }, signal) }).finally(release)
+      },
+      release: () => isStarted || release(),
+    }
+    return own
+  }
   return {
-    claim: async (tx, run) => {
-      if (verifying !== undefined) throw checkRunning('This node is checking another backup')
-      const claim = await claimVerification(tx, run.scheduledFor, { node, nowMs: now() })
-      if (claim === undefined) throw checkRunning('This backup is being checked')
-      return claim
-    },
-    verify: (claim, { name, sizeBytes }) => {
-      const file = { name, sizeBytes }
-      const how = { db, now, signal: stopping.signal, onError }
-      const current: Promise<void> = (verifying ?? Promise.resolve())
-        .then(() => verify(claim, { ...how, check: (signal) => check(file, signal) }))
-        .finally(() => {
-          if (verifying === current) verifying = undefined
-        })
-      verifying = current
-    },
+    verification,
     stop: async () => {
       stopping.abort()
       await verifying

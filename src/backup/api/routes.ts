@@ -12,7 +12,6 @@ import type { Database, Queryable } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 import type { Backups } from './backups.ts'
 import { BackupFields, BackupList, BackupParams, BackupView } from './schemas.ts'
-import type { VerifyClaim } from './verification.ts'
 import { backupId } from './views.ts'
 
 export interface BackupRoutesOptions {
@@ -104,15 +103,19 @@ const verifying: Plugin = async (app, { db, backups }) => {
   app.post(`${path}/:id/verify`, { config: { ...writes, problems }, schema }, async (request, reply) => {
     const run = await backups.readable(await backups.find(request.params.id))
     checkPostPreconditions(request)
-    // Stays undefined if a stored response is repeated.
-    let claim: VerifyClaim | undefined
-    const body = await idempotentWrite(request, reply, db.write, async (tx: Queryable) => {
-      claim = await backups.claim(tx, run)
-      const claimed = await tx.selectFrom('backups').selectAll().where('scheduledFor', '=', run.scheduledFor).execute()
-      const headers = { location: `${app.prefix}${path}/${request.params.id}` }
-      return { status: 202, headers, body: backups.viewUnseen(claimed[0] ?? run) }
-    })
-    if (claim !== undefined) backups.verify(claim, run)
-    return body
+    const verification = backups.verification(run)
+    try {
+      const body = await idempotentWrite(request, reply, db.write, async (tx: Queryable) => {
+        await verification.claim(tx)
+        const runs = tx.selectFrom('backups').selectAll().where('scheduledFor', '=', run.scheduledFor)
+        const claimed = await runs.executeTakeFirstOrThrow()
+        const headers = { location: `${app.prefix}${path}/${request.params.id}` }
+        return { status: 202, headers, body: backups.viewUnseen(claimed) }
+      })
+      verification.start()
+      return body
+    } finally {
+      verification.release()
+    }
   })
 }
