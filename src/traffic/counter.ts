@@ -19,7 +19,7 @@ export interface TrafficOptions {
 export interface TrafficCounter {
   /** Counts a response by its client, its user and its address. */
   count: (line: Pick<AccessLine, 'client' | 'subject' | 'address' | 'status'>) => void
-  /** Stores the counts of the current minute; if another hour has begun, also those of the last one. */
+  /** Stores the counts of the minute that ends now; if another hour has begun, also those of the last one. */
   flush: () => Promise<void>
   /** Stores all counts and stops. */
   close: () => Promise<void>
@@ -31,6 +31,8 @@ export type Kind = (typeof kinds)[number]
 
 /** How many keys of each kind are counted at a time, and how many of them are stored. */
 const [maxKeys, maxStored] = [4_000, 500]
+/** A timer may fire this much early; the next minute has begun then. */
+const earlyMs = minuteMs / 10
 /** Minutes are read for at most two hours, hours for a day. */
 const keptMs = { minute: 2 * hourMs + 10 * minuteMs, hour: dayMs + hourMs }
 
@@ -47,7 +49,7 @@ const counters = (): Record<Kind, BusiestKeys> => ({
  */
 export function trafficCounter({ db, node, now, onError }: TrafficOptions): TrafficCounter {
   const [minute, hour] = [counters(), counters()]
-  const startOf = (ms: number) => Math.floor(now() / ms) * ms
+  const startOf = (ms: number, atMs = now()) => Math.floor(atMs / ms) * ms
   let [minuteAt, hourAt] = [startOf(minuteMs), startOf(hourMs)]
   const take = (period: TrafficTable['period'], atMs: number): TrafficTable[] =>
     kinds.flatMap((kind) => {
@@ -61,14 +63,15 @@ export function trafficCounter({ db, node, now, onError }: TrafficOptions): Traf
     if (rows.length === 0) return
     await db.write((tx) => tx.insertInto('traffic').values(rows).execute()).catch(onError)
   }
-  const flush = (isLast = false) => {
+  const flush = async () => {
     const rows = take('minute', minuteAt)
-    minuteAt = startOf(minuteMs)
-    if (isLast || startOf(hourMs) !== hourAt) rows.push(...take('hour', hourAt))
-    hourAt = startOf(hourMs)
-    return store(rows)
+    const atMs = now() + earlyMs
+    minuteAt = startOf(minuteMs, atMs)
+    if (startOf(hourMs, atMs) !== hourAt) rows.push(...take('hour', hourAt))
+    hourAt = startOf(hourMs, atMs)
+    await store(rows)
   }
-  const stop = atEach(minuteMs, now, () => flush())
+  const stop = atEach(minuteMs, now, flush)
   return {
     count: ({ client = '', subject = '', address = '', status }) => {
       const index = classIndexOf(status)
@@ -76,10 +79,10 @@ export function trafficCounter({ db, node, now, onError }: TrafficOptions): Traf
       minute.subject.count(subject === client ? '' : subject, index)
       minute.address.count(address, index)
     },
-    flush: () => flush(),
+    flush,
     close: () => {
       stop()
-      return flush(true)
+      return store([...take('minute', minuteAt), ...take('hour', hourAt)])
     },
   }
 }

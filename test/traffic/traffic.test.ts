@@ -122,6 +122,48 @@ forEachEngine((engine) => {
       assert.equal(day.total.requests, 17)
     })
 
+    it('counts each minute once if the timer fires early', async () => {
+      const early = counterOn('nod_early')
+      now = start + 5 * hourMs - minuteMs + 1_000
+      await early.flush()
+      for (const requests of [1, 2, 3]) {
+        for (let at = 0; at < requests; at++) early.count(line('cli_early'))
+        now = Math.ceil(now / minuteMs) * minuteMs - 2
+        await early.flush()
+        now += 1_002
+      }
+      await early.close()
+      const rows = db.read.selectFrom('traffic').select(['period', 'at', 'counts']).where('node', '=', 'nod_early')
+      const stored = await rows.where('kind', '=', 'client').orderBy('at').orderBy('period').execute()
+      assert.deepEqual(errors, [])
+      assert.deepEqual(
+        stored.map(({ period, at, counts }) => [period, at.slice(11, 16), JSON.parse(counts).keys[0][1]]),
+        [
+          ['hour', '17:00', 6],
+          ['minute', '17:09', 1],
+          ['minute', '17:10', 2],
+          ['minute', '17:11', 3],
+        ],
+      )
+    })
+
+    it('ends an hour with its last minute if the timer fires early', async () => {
+      const early = counterOn('nod_hour')
+      now = start + 6 * hourMs - 10 * minuteMs - minuteMs + 1_000
+      await early.flush()
+      early.count(line('cli_early'))
+      now = Math.ceil(now / hourMs) * hourMs - 2
+      await early.flush()
+      early.count(line('cli_early'))
+      await early.close()
+      const rows = db.read.selectFrom('traffic').select(['at']).where('node', '=', 'nod_hour')
+      const stored = await rows.where('kind', '=', 'client').where('period', '=', 'hour').orderBy('at').execute()
+      assert.deepEqual(
+        stored.map(({ at }) => at.slice(11, 16)),
+        ['17:00', '18:00'],
+      )
+    })
+
     it('lists the 100 busiest, and adds up the others', async () => {
       now = start + 10 * hourMs
       await counter.flush()
