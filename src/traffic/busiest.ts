@@ -26,12 +26,13 @@ export function addTo(sum: ResponseCounts, counts: ResponseCounts): void {
 /**
  * Creates a counter of at most `max` keys, which returns the `shown` busiest ones. When a new key arrives at a full
  * counter, the less busy half becomes part of the others. So however many keys occur, a busy one keeps its counts, and the
- * sum is exact.
+ * sum is exact. `fold` maps keys that count together to one key; it is called only when the counter is full or taken.
  */
-export function busiestKeys(max: number, shown: number): BusiestKeys {
+export function busiestKeys(max: number, shown: number, fold?: (key: string) => string): BusiestKeys {
   let known = new Map<string, ResponseCounts>()
   let others: ResponseCounts = [0, 0, 0, 0]
   const keep = (size: number) => {
+    if (fold !== undefined) known = folded(known, fold)
     const order = [...known].toSorted(([, one], [, other]) => totalOf(other) - totalOf(one))
     for (const [, counts] of order.slice(size)) addTo(others, counts)
     known = new Map(order.slice(0, size))
@@ -60,4 +61,15 @@ export function busiestKeys(max: number, shown: number): BusiestKeys {
       return taken.keys.length === 0 && totalOf(taken.others) === 0 ? null : taken
     },
   }
+}
+
+function folded(known: ReadonlyMap<string, ResponseCounts>, fold: (key: string) => string) {
+  const result = new Map<string, ResponseCounts>()
+  for (const [key, counts] of known) {
+    const name = fold(key)
+    const before = result.get(name)
+    if (before === undefined) result.set(name, counts)
+    else addTo(before, counts)
+  }
+  return result
 }

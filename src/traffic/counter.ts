@@ -1,3 +1,4 @@
+import { networkOf } from '../http/headers/client-address.ts'
 import { type AccessLine, classIndexOf } from '../http/server/access-log.ts'
 import { atEach } from '../storage/clock.ts'
 import type { Database } from '../storage/database.ts'
@@ -36,10 +37,11 @@ const earlyMs = minuteMs / 10
 /** Minutes are read for at most two hours, hours for a day. */
 const keptMs = { minute: 2 * hourMs + 10 * minuteMs, hour: dayMs + hourMs }
 
+/** Addresses of one IPv6 network (/64) count together, as they do for the limits. */
 const counters = (): Record<Kind, BusiestKeys> => ({
   client: busiestKeys(maxKeys, maxStored),
   subject: busiestKeys(maxKeys, maxStored),
-  address: busiestKeys(maxKeys, maxStored),
+  address: busiestKeys(maxKeys, maxStored, networkOf),
 })
 
 /**

@@ -23,7 +23,7 @@ const TrafficView = Type.Object({
       key: Type.Unsafe<string | null>({
         type: ['string', 'null'],
         description:
-          'The client id, the user id or the address; null for all requests without a valid token, or those of clients that act for themselves',
+          'The client id, the user id or the address, or the network (/64) of an IPv6 address; null for all requests without a valid token, or those of clients that act for themselves',
         examples: ['partner'],
       }),
       name: Type.Optional(Type.String({ description: 'The name of the client or user', examples: ['Partner'] })),

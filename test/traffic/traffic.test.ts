@@ -26,6 +26,17 @@ describe('busiestKeys', () => {
   })
 })
 
+describe('busiestKeys with keys that count together', () => {
+  it('counts a network with more addresses than it has room for as one key', () => {
+    const counter = busiestKeys(100, 10, (key) => key.split('.')[0] ?? '')
+    for (let at = 0; at < 1_000; at++) counter.count(`network.${at}`, 0)
+    for (let at = 0; at < 30; at++) for (let times = 0; times < 5; times++) counter.count(`single ${at}`, 0)
+    const taken = counter.take()
+    assert.deepEqual([taken?.keys[0], taken?.keys.length], [['network', 1_000, 0, 0, 0], 10])
+    assert.deepEqual(taken?.others, [30 * 5 - 9 * 5, 0, 0, 0])
+  })
+})
+
 forEachEngine((engine) => {
   describe('GET /api/traffic', () => {
     let db: Database
@@ -90,7 +101,7 @@ forEachEngine((engine) => {
       ])
       assert.deepEqual(keysIn(await traffic('?by=address')), [
         ['192.0.2.1', 7],
-        ['2001:db8::1', 3],
+        ['2001:db8:0:0::/64', 3],
       ])
     })
 
@@ -175,6 +186,22 @@ forEachEngine((engine) => {
       assert.deepEqual(keysIn(view)[0], ['cli_699', 4])
       assert.equal(view.total.requests, 703)
       assert.equal(view.others.requests, 703 - 4 - 99)
+    })
+
+    it('counts the addresses of an IPv6 network (/64) together, but not those of IPv4', async () => {
+      now = start + 20 * hourMs
+      const other = counterOn('nod_c')
+      for (let at = 1; at <= 3; at++) other.count(line('cli_a', '7', 200, `2001:db8:1:2::${at}`))
+      other.count(line('cli_a', '7', 500, '2001:db8:1:3::1'))
+      for (let at = 1; at <= 2; at++) other.count(line('cli_a', '7', 200, `192.0.2.${at}`))
+      await endMinute(other)
+      await other.close()
+      assert.deepEqual(keysIn(await traffic('?by=address')), [
+        ['2001:db8:1:2::/64', 3],
+        ['2001:db8:1:3::/64', 1],
+        ['192.0.2.1', 1],
+        ['192.0.2.2', 1],
+      ])
     })
 
     it('200 without rows for a minute without requests', async () => {

@@ -3768,7 +3768,7 @@ export interface components {
             /** @description At most 100, busiest first */
             busiest: {
                 /**
-                 * @description The client id, the user id or the address; null for all requests without a valid token, or those of clients that act for themselves
+                 * @description The client id, the user id or the address, or the network (/64) of an IPv6 address; null for all requests without a valid token, or those of clients that act for themselves
                  * @example partner
                  */
                 key: string | null;

@@ -112,7 +112,8 @@ const anonymous = {
 } as const
 
 function columnsOf(by: Kind, all: number, onLimits: (of: Limited) => void): Column<Row>[] {
-  const isOne = ({ key }: Row) => key !== null && key !== 'all others'
+  // Requests are found by one address, not by a network.
+  const isOne = ({ key }: Row) => key !== null && key !== 'all others' && !key.endsWith('/64')
   const count = (title: string, read: (row: Row) => number, isBad = false): Column<Row> => ({
     ...{ title, isNumber: true },
     cell: (row) => (
