@@ -7,17 +7,32 @@ import {
 } from 'react-aria-components/Toast'
 import { Button } from './button.tsx'
 
+interface Action {
+  label: string
+  run: () => void
+  /** Runs when the message disappears without the action, which happens later while the pointer or the focus is on it. */
+  otherwise?: () => void
+}
+
 interface Message {
   text: string
-  action?: { label: string; run: () => void } | undefined
+  action?: Action | undefined
 }
 
 const visibleMs = 6_000
 const queue = new ToastQueue<Message>({ maxVisibleToasts: 3 })
 
 /** Shows a message for some seconds, with an optional action such as "Undo". Returns a function that removes it. */
-export function toast(text: string, action?: Message['action'], ms = visibleMs): () => void {
-  const key = queue.add({ text, action }, { timeout: ms })
+export function toast(text: string, action?: Action, ms = visibleMs): () => void {
+  let isTaken = false
+  const run = () => {
+    isTaken = true
+    action?.run()
+  }
+  const onClose = () => {
+    if (!isTaken) action?.otherwise?.()
+  }
+  const key = queue.add({ text, action: action && { ...action, run } }, { timeout: ms, onClose })
   return () => queue.close(key)
 }
 

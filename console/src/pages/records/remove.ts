@@ -6,9 +6,6 @@ import { useCache } from './cache.ts'
 import { allows, ifMatch, readRow, type Send, useSend } from './data.ts'
 import type { Resource } from './model.ts'
 
-/** How long the person can undo a deletion before the request is sent, if the service does not keep deleted rows. */
-const undoMs = 6_000
-
 /** Deletes a row if it still has this entity tag; by default, the current one. */
 export async function removeRow(send: Send, resource: Resource, id: string | number, etag?: string | null) {
   const seen = etag === undefined ? (await readRow(send, resource, id)).etag : etag
@@ -21,7 +18,7 @@ export const restoreRow = (send: Send, { name }: Pick<Resource, 'name'>, id: str
 
 /**
  * Returns the function that deletes a row, with If-Match, and offers to undo that. If the service keeps deleted rows, it
- * deletes the row at once, and restores it if the person wants it back. Otherwise it sends the request when the offer ends;
+ * deletes the row at once, and restores it if the person wants it back. Otherwise it sends the request when the message with the offer disappears;
  * if the page is closed or reloaded before that, the row stays.
  */
 export function useRemoval(resource: Resource) {
@@ -37,15 +34,12 @@ export function useRemoval(resource: Resource) {
     restoreRow(send, resource, id).then(cache.reset, (error: unknown) => void toast(messageOf(error)))
   const delayed = (id: string | number, etag: string | null) => {
     cache.hide(id)
-    const timer = setTimeout(() => {
+    toast(`Deleting ${noun} #${id}`, {
+      label: 'Undo',
+      run: () => void cache.reset(),
       // A list that was read meanwhile contains the row again.
-      removeRow(send, resource, id, etag).then(() => cache.hide(id), failed)
-    }, undoMs)
-    const keep = () => {
-      clearTimeout(timer)
-      void cache.reset()
-    }
-    toast(`Deleting ${noun} #${id}`, { label: 'Undo', run: keep }, undoMs)
+      otherwise: () => void removeRow(send, resource, id, etag).then(() => cache.hide(id), failed),
+    })
   }
   /** Resolves with true if the row is deleted or going to be. */
   return async (id: string | number, etag: string | null): Promise<boolean> => {
