@@ -1,8 +1,9 @@
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useEffect, useState } from 'react'
+import { useState } from 'react'
 import { unwrapWithHeaders, useApi } from '../../api/client.ts'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
+import { useDelayedText } from '../../ui/delayed-text.ts'
 import { SelectField, TextField } from '../../ui/fields.tsx'
 import { Time } from '../../ui/format.tsx'
 import { Badge, Page } from '../../ui/page.tsx'
@@ -65,18 +66,12 @@ export function Users() {
   )
 }
 
-const searchDelayMs = 300
-
 function Filters({ filter }: { filter: UserFilter }) {
   const navigate = useNavigate()
-  const [text, setText] = useState(filter.q ?? '')
-  useEffect(() => {
-    if (text.trim() === (filter.q ?? '')) return
-    const search = () =>
-      void navigate({ to: '/access/users', search: { ...filter, q: text.trim() || undefined }, replace: true })
-    const timer = setTimeout(search, searchDelayMs)
-    return () => clearTimeout(timer)
-  }, [text, filter, navigate])
+  const [text, setText] = useDelayedText(
+    filter.q ?? '',
+    (q) => void navigate({ to: '/access/users', search: { ...filter, q: q || undefined }, replace: true }),
+  )
   const set = (change: UserFilter) => void navigate({ to: '/access/users', search: { ...filter, ...change } })
   return (
     <search className="grid">

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'react'
 import { Button } from '../../ui/button.tsx'
+import { useDelayedText } from '../../ui/delayed-text.ts'
 import { CheckField } from '../../ui/fields.tsx'
 import { FilterBuilder } from './filters.tsx'
 import type { Field, Resource } from './model.ts'
@@ -50,19 +51,10 @@ export function Toolbar({ resource, search, columns, onChange }: ToolbarProps) {
   )
 }
 
-const typingMs = 250
-
 /** The search field: sends the text when the person pauses, and gets the focus by the key `/`. */
 function SearchBox({ text, onChange }: { text: string; onChange: (text: string | undefined) => void }) {
-  const [typed, setTyped] = useState(text)
+  const [typed, setTyped] = useDelayedText(text, (next) => onChange(next === '' ? undefined : next))
   const input = useRef<HTMLInputElement>(null)
-  const change = useRef(onChange)
-  change.current = onChange
-  useEffect(() => {
-    if (typed === text) return
-    const timer = setTimeout(() => change.current(typed === '' ? undefined : typed), typingMs)
-    return () => clearTimeout(timer)
-  }, [typed, text])
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const isTyping = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)

@@ -2,6 +2,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { unwrapWithHeaders, useApi } from '../../api/client.ts'
 import { More, usePages } from '../../api/pages.tsx'
 import { useSession } from '../../session/session.ts'
+import { useDelayedText } from '../../ui/delayed-text.ts'
 import { SelectField, TextField } from '../../ui/fields.tsx'
 import { Time } from '../../ui/format.tsx'
 import { Page } from '../../ui/page.tsx'
@@ -74,6 +75,7 @@ function Filters({ search }: { search: WebhooksSearch }) {
   const navigate = useNavigate()
   const set = (more: WebhooksSearch) =>
     void navigate({ to: '/webhooks', search: { ...search, ...more }, replace: true })
+  const [owner, setOwner] = useDelayedText(search.owner ?? '', (next) => set({ owner: next || undefined }))
   return (
     <search className="filters">
       <SelectField
@@ -82,13 +84,7 @@ function Filters({ search }: { search: WebhooksSearch }) {
         onChange={(status) => set({ status: status === '' ? undefined : status })}
         options={[{ value: '', label: 'Any' }, ...webhookStates.map((value) => ({ value, label: value }))]}
       />
-      {may('admin') && (
-        <TextField
-          label="Owner (client id)"
-          value={search.owner ?? ''}
-          onChange={(owner) => set({ owner: owner.trim() === '' ? undefined : owner.trim() })}
-        />
-      )}
+      {may('admin') && <TextField label="Owner (client id)" value={owner} onChange={setOwner} />}
     </search>
   )
 }
