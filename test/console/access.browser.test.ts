@@ -30,7 +30,7 @@ forEachEngine((engine) => {
     it('clients: creates one with a secret that works, rotates the secret, changes the client and revokes it', async () => {
       await asAdmin(
         '/access/clients',
-        async (page) => {
+        async (page, call) => {
           await page.getByRole('link', { name: 'New client' }).click()
           await title(page, 'New client')
           await page.getByLabel('Client id').fill(`partner-${engine.name}`)
@@ -51,16 +51,27 @@ forEachEngine((engine) => {
           await page.getByRole('link', { name: 'Go to the client' }).click()
           await title(page, /^Partner$/)
           assert.ok(!(await page.content()).includes(first))
+          await page.getByRole('checkbox', { name: 'reports:write' }).check()
           await press(page, 'Rotate the secret')
           await noFaults(page)
           await page.getByRole('dialog').getByRole('button', { name: 'Rotate the secret' }).click()
           await said(page, 'New client secret')
           const second = String(await page.locator('.notice code').textContent())
           assert.deepEqual([(await token(id, first)).status, (await token(id, second)).status], [401, 200])
-          await page.getByRole('checkbox', { name: 'reports:write' }).check()
           await press(page, 'Remove label tenant')
           await press(page, 'Save')
           await said(page, 'Saved')
+          await page.getByLabel('Name').fill('Mine')
+          const changed = await call('PATCH', `/api/clients/${id}`, { name: 'Theirs', firstParty: true })
+          assert.equal(changed.status, 200)
+          await press(page, 'Save')
+          const conflict = page.getByRole('dialog', { name: 'Someone else has changed this' })
+          await conflict.getByRole('cell', { name: 'Theirs', exact: true }).waitFor()
+          await conflict.getByRole('button', { name: 'Edit again' }).click()
+          assert.ok(await page.getByRole('checkbox', { name: 'First party' }).isChecked())
+          await page.getByLabel('Name').fill('Partner Ltd')
+          await press(page, 'Save')
+          await title(page, 'Partner Ltd')
           const row = await auth.db.read
             .selectFrom('clients')
             .selectAll()
@@ -75,7 +86,7 @@ forEachEngine((engine) => {
           await page.getByRole('link', { name: 'Console' }).waitFor()
           assert.equal(await page.getByRole('link', { name: 'Partner' }).count(), 0)
         },
-        /422/,
+        /412|422/,
       )
     })
 

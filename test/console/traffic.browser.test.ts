@@ -103,7 +103,7 @@ forEachEngine((engine) => {
         counter.count({ client: id, subject: id, address: '203.0.113.7', status })
       }
       await counter.close()
-      await using({}, async ({ page }) => {
+      await using({ expected: /412/ }, async ({ page, call }) => {
         await asAdmin(page, '/traffic?window=day')
         const row = page.getByRole('row', { name })
         await row.waitFor()
@@ -115,6 +115,7 @@ forEachEngine((engine) => {
         await page.getByRole('button', { name: 'Save limits' }).click()
         assert.equal(await page.getByRole('dialog').count(), 1)
         await page.getByLabel('Requests allowed').fill('2')
+        assert.equal((await call('PATCH', `/api/clients/${id}`, { name, firstParty: true })).status, 200)
         await noFaults(page)
         await page.getByRole('button', { name: 'Save limits' }).click()
         await page.getByText(`The limits of ${name} apply within 30 seconds`).waitFor()

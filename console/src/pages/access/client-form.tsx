@@ -1,4 +1,4 @@
-import { type ReactNode, useState } from 'react'
+import type { ReactNode } from 'react'
 import { Button } from '../../ui/button.tsx'
 import { CheckField, fieldError, TextField } from '../../ui/fields.tsx'
 import { Failed, Loading } from '../../ui/states.tsx'
@@ -55,22 +55,31 @@ const grantTypes = [
 ] as const
 
 export interface ClientFormProps {
-  initial: ClientDraft
+  draft: ClientDraft
+  onChange: (draft: ClientDraft) => void
   isPublic: boolean
   /** The text of the main button. */
   action: string
   error: unknown
   isRunning: boolean
-  onSubmit: (draft: ClientDraft) => void
+  onSubmit: () => void
   /** Fields before those of the form. */
   children?: ReactNode
 }
 
 /** The settings of a client, for a new or an existing one. */
-export function ClientForm({ initial, isPublic, action, error, isRunning, onSubmit, children }: ClientFormProps) {
+export function ClientForm({
+  draft,
+  onChange,
+  isPublic,
+  action,
+  error,
+  isRunning,
+  onSubmit,
+  children,
+}: ClientFormProps) {
   const scopes = useScopes()
-  const [draft, setDraft] = useState(initial)
-  const set = (change: Partial<ClientDraft>) => setDraft((before) => ({ ...before, ...change }))
+  const set = (change: Partial<ClientDraft>) => onChange({ ...draft, ...change })
   if (scopes.data === undefined)
     return scopes.isError ? <Failed error={scopes.error} onRetry={() => void scopes.refetch()} /> : <Loading />
   return (
@@ -78,7 +87,7 @@ export function ClientForm({ initial, isPublic, action, error, isRunning, onSubm
       className="card stack"
       onSubmit={(event) => {
         event.preventDefault()
-        onSubmit(draft)
+        onSubmit()
       }}
     >
       {children}

@@ -1,10 +1,12 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
-import { unwrap, unwrapWithHeaders, useApi } from '../../api/client.ts'
+import { type Api, type Tagged, unwrap, unwrapTagged, useApi } from '../../api/client.ts'
 import { Button } from '../../ui/button.tsx'
+import { Conflict } from '../../ui/conflict.tsx'
 import { SecretOnce } from '../../ui/copy.tsx'
 import { Confirm } from '../../ui/dialog.tsx'
+import { changes, useEdit } from '../../ui/edit.ts'
 import { agoText, Time } from '../../ui/format.tsx'
 import { Facts, Page, Section } from '../../ui/page.tsx'
 import { Loaded } from '../../ui/states.tsx'
@@ -12,32 +14,21 @@ import { toast } from '../../ui/toast.tsx'
 import type { Client } from './access-types.ts'
 import { bodyOf, type ClientDraft, ClientForm, draftOf } from './client-form.tsx'
 
-interface Read {
-  client: Client
-  etag: string
-}
+const readClient = (api: Api, id: string) => unwrapTagged(api.GET('/api/clients/{id}', { params: { path: { id } } }))
 
 /** One client: its settings, and how to rotate its secret or revoke it. */
 export function ClientPage() {
   const { clientId } = useParams({ strict: false }) as { clientId: string }
   const api = useApi()
-  const query = useQuery({
-    queryKey: ['clients', clientId],
-    queryFn: async (): Promise<Read> => {
-      const params = { path: { id: clientId } }
-      const { data, headers } = await unwrapWithHeaders(api.GET('/api/clients/{id}', { params }))
-      return { client: data, etag: headers.get('etag') ?? '*' }
-    },
-  })
+  const query = useQuery({ queryKey: ['clients', clientId], queryFn: () => readClient(api, clientId) })
   return (
-    <Page title={query.data?.client.name ?? 'Client'} about={<Link to="/access/clients">All clients</Link>}>
+    <Page title={query.data?.row.name ?? 'Client'} about={<Link to="/access/clients">All clients</Link>}>
       <Loaded query={query}>
         {(read) => (
           <>
-            <Summary client={read.client} />
+            <Summary client={read.row} />
             <Section title="Settings">
-              {/* A new revision starts a new form. */}
-              <Settings key={read.etag} {...read} />
+              <Settings key={clientId} loaded={read} />
             </Section>
             <Endings {...read} />
           </>
@@ -63,36 +54,53 @@ function Summary({ client }: { client: Client }) {
   )
 }
 
-function Settings({ client, etag }: Read) {
+const yesOrNo = (value: boolean) => (value ? 'yes' : 'no')
+const textsOf = (draft: ClientDraft) => ({
+  ...{ Name: draft.name, Scopes: draft.scopes.toSorted().join(' '), Grants: draft.grants.toSorted().join(' ') },
+  ...{ 'Redirect URIs': draft.redirectUris, 'Post-logout redirect URIs': draft.postLogoutRedirectUris },
+  ...{ 'First party': yesOrNo(draft.firstParty), 'May receive passwords': yesOrNo(draft.trusted) },
+  'May introspect the tokens of other clients': yesOrNo(draft.introspectsOthers),
+  Labels: draft.labels.map(({ key, value }) => `${key}: ${value}`).join(', '),
+})
+
+/** Returns a merge patch with the settings that differ; labels that were removed become null. */
+function patchOf(before: ClientDraft, after: ClientDraft) {
+  const [old, now] = [bodyOf(before), bodyOf(after)]
+  const { labels, ...settings } = changes(old, now)
+  const removed = Object.keys(old.labels).filter((key) => !(key in now.labels))
+  const nulls = Object.fromEntries(removed.map((key) => [key, null]))
+  return { ...settings, ...(labels && { labels: { ...nulls, ...labels } }) }
+}
+
+function Settings({ loaded }: { loaded: Tagged<Client> }) {
   const api = useApi()
   const queries = useQueryClient()
-  const change = useMutation({
-    mutationFn: (draft: ClientDraft) => {
-      const { labels, ...settings } = bodyOf(draft)
-      const removed = Object.keys(client.labels).filter((key) => !(key in labels))
-      const body = { ...settings, labels: { ...labels, ...Object.fromEntries(removed.map((key) => [key, null])) } }
-      const params = { path: { id: client.id }, header: { 'If-Match': etag } }
-      return unwrap(api.PATCH('/api/clients/{id}', { params, body }))
-    },
-    onSuccess: async () => {
-      toast('Saved')
-      await queries.invalidateQueries({ queryKey: ['clients'] })
+  const { id, type } = loaded.row
+  const edit = useEdit({
+    ...{ loaded, draftOf: (row: Client) => draftOf(row), textsOf, patchOf, read: () => readClient(api, id) },
+    send: (body, etag) =>
+      unwrapTagged(api.PATCH('/api/clients/{id}', { params: { path: { id }, header: { 'If-Match': etag } }, body })),
+    onDone: (_, isSaved) => {
+      toast(isSaved ? 'Saved' : 'Nothing was saved')
+      void queries.invalidateQueries({ queryKey: ['clients'] })
     },
   })
   return (
-    <ClientForm
-      initial={draftOf(client)}
-      isPublic={client.type === 'public'}
-      action="Save"
-      error={change.error}
-      isRunning={change.isPending}
-      onSubmit={(draft) => change.mutate(draft)}
-    />
+    <>
+      <ClientForm
+        {...{ draft: edit.draft, onChange: edit.setDraft, action: 'Save' }}
+        isPublic={type === 'public'}
+        error={edit.error}
+        isRunning={edit.isRunning}
+        onSubmit={edit.save}
+      />
+      {edit.conflict && <Conflict {...edit.conflict} />}
+    </>
   )
 }
 
 /** What ends the secret or the client, each after a question that names what stops. */
-function Endings({ client, etag }: Read) {
+function Endings({ row: client, etag }: Tagged<Client>) {
   const api = useApi()
   const queries = useQueryClient()
   const navigate = useNavigate()

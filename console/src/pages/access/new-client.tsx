@@ -5,7 +5,7 @@ import { unwrap, useApi } from '../../api/client.ts'
 import { SecretOnce } from '../../ui/copy.tsx'
 import { fieldError, SelectField, TextField } from '../../ui/fields.tsx'
 import { Facts, Page } from '../../ui/page.tsx'
-import { bodyOf, type ClientDraft, ClientForm, draftOf } from './client-form.tsx'
+import { bodyOf, ClientForm, draftOf } from './client-form.tsx'
 
 type Kind = 'confidential' | 'public'
 
@@ -20,28 +20,38 @@ export function NewClient() {
   const queries = useQueryClient()
   const [type, setType] = useState<Kind>('confidential')
   const [id, setId] = useState('')
+  const [draft, setDraft] = useState(() => draftOf())
   const creation = useMutation({
-    mutationFn: (draft: ClientDraft) =>
+    mutationFn: () =>
       unwrap(
         api.POST('/api/clients', { body: { ...bodyOf(draft), type, ...(id.trim() !== '' && { id: id.trim() }) } }),
       ),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['clients'] }),
   })
+  const chooseType = (chosen: Kind) => {
+    setType(chosen)
+    // A public client cannot have the default grant of a confidential one.
+    setDraft({ ...draft, grants: chosen === 'public' ? ['authorization_code', 'refresh_token'] : draftOf().grants })
+  }
   const created = creation.data
   if (created !== undefined) return <Created id={created.id} name={created.name} secret={created.secret ?? null} />
   return (
     <Page title="New client" about="An application or a machine that gets access tokens.">
       <ClientForm
-        // A public client cannot have the default grant of a confidential one.
-        key={type}
-        initial={type === 'public' ? { ...draftOf(), grants: ['authorization_code', 'refresh_token'] } : draftOf()}
+        {...{ draft, onChange: setDraft }}
         isPublic={type === 'public'}
         action="Create client"
         error={creation.error}
         isRunning={creation.isPending}
-        onSubmit={(draft) => creation.mutate(draft)}
+        onSubmit={() => creation.mutate()}
       >
-        <SelectField label="Kind" value={type} onChange={setType} options={kinds} hint="It cannot be changed later" />
+        <SelectField
+          label="Kind"
+          value={type}
+          onChange={chooseType}
+          options={kinds}
+          hint="It cannot be changed later"
+        />
         <TextField
           label="Client id"
           value={id}

@@ -1,13 +1,14 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
-import { type Api, unwrap, unwrapWithHeaders, useApi } from '../../api/client.ts'
-import type { paths } from '../../api/schema.d.ts'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { type Api, type Tagged, unwrapTagged, useApi } from '../../api/client.ts'
+import type { components } from '../../api/schema.d.ts'
 import { Button } from '../../ui/button.tsx'
+import { Conflict } from '../../ui/conflict.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
+import { changes, useEdit } from '../../ui/edit.ts'
 import { fieldError, TextField } from '../../ui/fields.tsx'
-import { countText, Time } from '../../ui/format.tsx'
 import { Loaded, messageOf } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
+import { rateWords, readUse, UseOfQuotas } from './quota-use.tsx'
 
 /** The client whose limits are shown. */
 export interface Limited {
@@ -15,39 +16,26 @@ export interface Limited {
   name: string
 }
 
-type ClientUsage = paths['/api/clients/{id}/usage']['get']['responses'][200]['content']['application/json']
-type Quota = ClientUsage['accounts'][number]['quotas'][number]
-
-interface Limits {
-  rate: string | null
-  quota: number | null
-  etag: string
-}
-
-interface Use {
-  /** The rate that applies, as calls/seconds; null if there is none. */
-  rate: string | null
-  accounts: { name: string; quotas: Quota[] }[]
-}
-
+type Client = components['schemas']['OAuthClient']
 /** Shows the limits of a client and their use, and changes them. */
 export function LimitsDialog({ of, onClose }: { of: Limited; onClose: () => void }) {
   const api = useApi()
-  const loaded = useQuery({
+  const query = useQuery({
     queryKey: ['limits', of.id],
-    staleTime: 0,
+    // The cache would fill the form from an earlier version.
+    gcTime: 0,
     queryFn: async () => {
-      const [limits, use] = await Promise.all([readLimits(api, of), readUse(api, of)])
-      return { limits, use }
+      const [loaded, use] = await Promise.all([readClient(api, of), readUse(api, of.id)])
+      return { loaded, use }
     },
   })
   return (
     <Dialog title={`Limits of ${of.name}`} isOpen onClose={onClose}>
-      <Loaded query={loaded}>
-        {({ limits, use }) => (
+      <Loaded query={query}>
+        {({ loaded, use }) => (
           <>
             <UseOfQuotas use={use} />
-            <LimitsForm key={limits.etag} of={of} limits={limits} defaultRate={use.rate} onClose={onClose} />
+            <LimitsForm of={of} loaded={loaded} defaultRate={use.rate} onClose={onClose} />
           </>
         )}
       </Loaded>
@@ -55,131 +43,111 @@ export function LimitsDialog({ of, onClose }: { of: Limited; onClose: () => void
   )
 }
 
-async function readLimits(api: Api, { id }: Limited): Promise<Limits> {
-  const { data, headers } = await unwrapWithHeaders(api.GET('/api/clients/{id}', { params: { path: { id } } }))
-  return { rate: data.rate ?? null, quota: data.quota ?? null, etag: headers.get('etag') ?? '*' }
-}
-
-async function readUse(api: Api, { id }: Limited): Promise<Use> {
-  const { rate, accounts } = await unwrap(api.GET('/api/clients/{id}/usage', { params: { path: { id } } }))
-  const nameOf = (subject: string, userName?: string) => userName ?? (subject === id ? 'The client itself' : subject)
-  return {
-    rate,
-    accounts: accounts.map(({ subject, userName, quotas }) => ({ name: nameOf(subject, userName), quotas })),
-  }
-}
-
-function UseOfQuotas({ use }: { use: Use }) {
-  const rows = use.accounts.flatMap(({ name, quotas }) => quotas.map((quota) => ({ name, quota })))
-  const reset = rows[0]?.quota.reset
-  return (
-    <div className="stack tight">
-      <p>
-        {use.rate === null
-          ? 'There is no limit for the rate.'
-          : `${rateWords(use.rate)} now apply to the client itself and to each of its users.`}
-      </p>
-      {reset === undefined ? (
-        <p className="quiet">No quota has been used this month.</p>
-      ) : (
-        <p className="quiet small">
-          Quotas of this month, until <Time at={new Date(reset * 1_000).toISOString()} />
-        </p>
-      )}
-      {rows.map(({ name, quota }) => (
-        <div key={`${name} ${quota.name}`}>
-          <div className="row between small">
-            <span>
-              {name}: {quota.name}
-            </span>
-            <span>
-              {countText(quota.used)} of {countText(quota.limit)}
-            </span>
-          </div>
-          <progress
-            value={quota.used}
-            max={quota.limit}
-            aria-label={`${name}: ${quota.name}, ${quota.used} of ${quota.limit} used`}
-          />
-        </div>
-      ))}
-    </div>
-  )
-}
-
-const rateWords = (rate: string) => {
-  const [calls, seconds] = rate.split('/').map(Number)
-  return `${countText(calls ?? 0)} requests in ${seconds} seconds`
-}
+const readClient = (api: Api, { id }: Limited) =>
+  unwrapTagged(api.GET('/api/clients/{id}', { params: { path: { id } } }))
 
 interface FormProps {
   of: Limited
-  limits: Limits
+  loaded: Tagged<Client>
+  /** The rate that applies if the client has none of its own. */
   defaultRate: string | null
   onClose: () => void
 }
 
-function LimitsForm({ of, limits, defaultRate, onClose }: FormProps) {
-  const [initialCalls = '', initialSeconds = ''] = limits.rate?.split('/') ?? []
+/** The texts in the form. */
+interface Draft {
+  calls: string
+  seconds: string
+  quota: string
+}
+
+const bodyOf = ({ calls, seconds, quota }: Draft) => ({
+  rate: calls === '' ? null : `${calls}/${seconds}`,
+  quota: quota === '' ? null : Number(quota),
+})
+
+/** Holds the state of the form, and sends the changes. */
+function useLimits({ of, loaded, defaultRate, onClose }: FormProps) {
+  const api = useApi()
+  const queries = useQueryClient()
   const [, usualSeconds = '60'] = defaultRate?.split('/') ?? []
-  const [calls, setCalls] = useState(initialCalls)
-  const [seconds, setSeconds] = useState(initialSeconds || usualSeconds)
-  const [quota, setQuota] = useState(limits.quota === null ? '' : String(limits.quota))
-  const change = useChange(of, limits.etag, onClose)
-  const save = (event: FormEvent) => {
-    event.preventDefault()
-    change.mutate({ rate: calls === '' ? null : `${calls}/${seconds}`, quota: quota === '' ? null : Number(quota) })
-  }
+  return useEdit({
+    loaded,
+    draftOf: ({ rate, quota }: Client): Draft => {
+      const [calls = '', seconds = usualSeconds] = rate?.split('/') ?? []
+      return { calls, seconds, quota: quota?.toString() ?? '' }
+    },
+    textsOf: ({ calls, seconds, quota }) => ({
+      Rate: calls === '' ? '' : rateWords(`${calls}/${seconds}`),
+      'Requests per month': quota,
+    }),
+    patchOf: (before, after) => changes(bodyOf(before), bodyOf(after)),
+    send: (body, etag) => {
+      const params = { path: { id: of.id }, header: { 'If-Match': etag } }
+      return unwrapTagged(api.PATCH('/api/clients/{id}', { params, body }))
+    },
+    read: () => readClient(api, of),
+    onDone: (_, isSaved) => {
+      if (isSaved) toast(`The limits of ${of.name} apply within 30 seconds`)
+      onClose()
+      void queries.invalidateQueries()
+    },
+  })
+}
+
+function LimitsForm(props: FormProps) {
+  const { draft, setDraft, save, error, isRunning, conflict } = useLimits(props)
+  const set = (change: Partial<Draft>) => setDraft({ ...draft, ...change })
   return (
-    <form className="stack" onSubmit={save}>
+    <form
+      className="stack"
+      onSubmit={(event) => {
+        event.preventDefault()
+        save()
+      }}
+    >
       <div className="pair">
         <TextField
           label="Requests allowed"
           type="number"
           min={1}
-          value={calls}
-          onChange={setCalls}
+          value={draft.calls}
+          onChange={(calls) => set({ calls })}
           hint="Empty for the default rate"
-          error={fieldError(change.error, 'rate')}
+          error={fieldError(error, 'rate')}
         />
-        <TextField label="In seconds" type="number" min={1} max={86_400} value={seconds} onChange={setSeconds} />
+        <TextField
+          label="In seconds"
+          type="number"
+          min={1}
+          max={86_400}
+          value={draft.seconds}
+          onChange={(seconds) => set({ seconds })}
+        />
       </div>
       <TextField
         label="Requests per month"
         type="number"
         min={1}
-        value={quota}
-        onChange={setQuota}
+        value={draft.quota}
+        onChange={(quota) => set({ quota })}
         hint="Empty for the default quota"
-        error={fieldError(change.error, 'quota')}
+        error={fieldError(error, 'quota')}
       />
-      {change.isError && (
+      {error !== null && (
         <p className="notice wrong" role="alert">
-          {messageOf(change.error)}
+          {messageOf(error)}
         </p>
       )}
       <div className="row end">
-        <Button isDisabled={change.isPending} onPress={onClose}>
+        <Button isDisabled={isRunning} onPress={props.onClose}>
           Cancel
         </Button>
-        <Button type="submit" look="primary" isDisabled={change.isPending}>
+        <Button type="submit" look="primary" isDisabled={isRunning}>
           Save limits
         </Button>
       </div>
+      {conflict && <Conflict {...conflict} />}
     </form>
   )
-}
-
-function useChange({ id, name }: Limited, etag: string, onClose: () => void) {
-  const api = useApi()
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: (body: { rate: string | null; quota: number | null }) =>
-      unwrap(api.PATCH('/api/clients/{id}', { params: { path: { id }, header: { 'If-Match': etag } }, body })),
-    onSuccess: async () => {
-      toast(`The limits of ${name} apply within 30 seconds`)
-      onClose()
-      await queries.invalidateQueries()
-    },
-  })
 }
