@@ -326,21 +326,29 @@ forEachEngine((engine) => {
       })
     })
 
-    it('downloads all rows that match as CSV', async () => {
+    it('downloads all rows that match as CSV, and waits after 429', async () => {
       await fill(1_000)
-      await shown('/records/readings', async ({ page }) => {
-        const download = page.waitForEvent('download')
-        await page.getByRole('button', { name: 'Download CSV' }).click()
-        const stream = await (await download).createReadStream()
-        let text = ''
-        for await (const part of stream) text += part
-        const lines = text.trimEnd().split('\r\n')
-        assert.equal(lines.length, 1_001)
-        assert.match(lines[0] ?? '', /^id,name/)
-      })
+      await shown(
+        '/records/readings',
+        async ({ page }) => {
+          const second = /readings\?.*cursor=/
+          await page.route(second, (route) => route.fulfill({ status: 429, headers: { 'retry-after': '1' } }), {
+            times: 1,
+          })
+          const download = page.waitForEvent('download')
+          await page.getByRole('button', { name: 'Download CSV' }).click()
+          const stream = await (await download).createReadStream()
+          let text = ''
+          for await (const part of stream) text += part
+          const lines = text.trimEnd().split('\r\n')
+          assert.equal(lines.length, 1_001)
+          assert.match(lines[0] ?? '', /^id,name/)
+        },
+        { expected: /429/ },
+      )
     })
 
-    it('ends a CSV download that the person cancels', async () => {
+    it('ends a CSV download that the person cancels or leaves', async () => {
       await fill(1_000)
       await shown('/records/readings', async ({ page }) => {
         const held = page.waitForRequest(/readings\?.*cursor=/)
@@ -348,8 +356,13 @@ forEachEngine((engine) => {
         await page.getByRole('button', { name: 'Download CSV' }).click()
         await held
         await page.getByRole('button', { name: 'Cancel (200 of 1,000)' }).click()
-        await page.getByText('Download cancelled').waitFor()
-        await page.getByRole('button', { name: 'Download CSV' }).waitFor()
+        await page.getByText('Download canceled').waitFor()
+        const again = page.waitForRequest(/readings\?.*cursor=/)
+        await page.getByRole('button', { name: 'Download CSV' }).click()
+        const ended = page.waitForEvent('requestfailed')
+        await again
+        await page.getByRole('link', { name: 'Overview' }).click()
+        assert.equal((await ended).failure()?.errorText, 'net::ERR_ABORTED')
       })
     })
 

@@ -3,6 +3,7 @@ import { Code } from '../../ui/code.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
 import { bytesText, durationText, prettyText } from '../../ui/format.tsx'
 import { Badge } from '../../ui/page.tsx'
+import { saveFile } from '../../ui/save.ts'
 import type { Received } from './send.ts'
 
 const toneOf = (status: number) => (status < 300 ? 'good' : status < 400 ? 'info' : status < 500 ? 'warn' : 'wrong')
@@ -32,17 +33,11 @@ export function ResponseView({ received }: { received: Received }) {
       {size > 0 && (
         <div className="row">
           {body !== null && <CopyButton text={body} label="Copy the body" />}
-          <Button isCompact onPress={() => save(blob)}>
+          <Button isCompact onPress={() => saveFile(blob, 'response')}>
             Save the body
           </Button>
         </div>
       )}
     </section>
   )
-}
-
-function save(blob: Blob): void {
-  const url = URL.createObjectURL(blob)
-  Object.assign(document.createElement('a'), { href: url, download: 'response' }).click()
-  URL.revokeObjectURL(url)
 }

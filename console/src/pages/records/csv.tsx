@@ -1,9 +1,10 @@
-import { useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { Button } from '../../ui/button.tsx'
 import { countText } from '../../ui/format.tsx'
+import { saveFile } from '../../ui/save.ts'
 import { messageOf } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
-import { readPage, useSend } from './data.ts'
+import { patiently, readPage, useSend } from './data.ts'
 import type { Resource, Row } from './model.ts'
 import { textOf } from './value.tsx'
 
@@ -16,39 +17,46 @@ function cellOf(value: unknown): string {
 
 const lineOf = (cells: readonly unknown[]) => `${cells.map(cellOf).join(',')}\r\n`
 
-function save(parts: string[], name: string): void {
-  const url = URL.createObjectURL(new Blob(parts, { type: 'text/csv;charset=utf-8' }))
-  const link = Object.assign(document.createElement('a'), { href: url, download: name })
-  link.click()
-  URL.revokeObjectURL(url)
-}
-
-/** Downloads the rows that match the filters of a table as CSV, page by page; a second press cancels. */
-export function CsvButton({ resource, path, total }: { resource: Resource; path: string; total: number | null }) {
+/** Downloads the rows that match the filters of a table as CSV, page by page. A second press and leaving the page end it. */
+export function CsvButton({
+  resource,
+  path: first,
+  total,
+}: {
+  resource: Resource
+  path: string
+  total: number | null
+}) {
   const send = useSend()
   const [done, setDone] = useState<number | null>(null)
   const running = useRef<AbortController | null>(null)
   const download = async (signal: AbortSignal) => {
     const columns = resource.fields.filter(({ isListed }) => isListed).map(({ name }) => name)
-    const parts = [lineOf(columns)]
+    // The browser may keep blobs on disk.
+    const parts = [new Blob([lineOf(columns)])]
     let rows = 0
-    for (let next: string | null = path; next !== null; ) {
-      const page: { items: Row[]; next: string | null } = await readPage<Row>(send, next, signal)
-      parts.push(page.items.map((row) => lineOf(columns.map((name) => row[name]))).join(''))
+    for (let next: string | null = first; next !== null; ) {
+      const path = next
+      const page: { items: Row[]; next: string | null } = await patiently(
+        () => readPage<Row>(send, path, signal),
+        signal,
+      )
+      parts.push(new Blob(page.items.map((row) => lineOf(columns.map((name) => row[name])))))
       rows += page.items.length
       setDone(rows)
       next = page.next
     }
-    save(parts, `${resource.name}.csv`)
+    saveFile(new Blob(parts, { type: 'text/csv;charset=utf-8' }), `${resource.name}.csv`)
     toast(`Saved ${countText(rows)} rows`)
   }
+  useEffect(() => () => running.current?.abort(), [])
   const press = () => {
     if (running.current) return running.current.abort()
     const controller = new AbortController()
     running.current = controller
     setDone(0)
     download(controller.signal)
-      .catch((error: unknown) => void toast(controller.signal.aborted ? 'Download cancelled' : messageOf(error)))
+      .catch((error: unknown) => void toast(controller.signal.aborted ? 'Download canceled' : messageOf(error)))
       .finally(() => {
         running.current = null
         setDone(null)

@@ -48,6 +48,29 @@ function sender(session: Session): Send {
   }
 }
 
+const maxWaits = 10
+
+/** Resolves after a time, or as soon as `signal` is aborted. */
+const pause = (ms: number, signal: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    setTimeout(resolve, ms)
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+
+/** Sends a request, and waits and sends it again while the service limits the rate of requests. */
+export async function patiently<Result>(request: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
+  for (let turn = 0; ; turn++) {
+    try {
+      return await request()
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 429) || turn === maxWaits) throw error
+      const seconds = Number(error.response.headers.get('retry-after')) || 1
+      await pause(seconds * 1_000, signal)
+      if (signal.aborted) throw error
+    }
+  }
+}
+
 /** The resources of the service, from its OpenAPI document. */
 export function useResources() {
   return useQuery({

@@ -1,10 +1,10 @@
 import { type ReactNode, useRef, useState } from 'react'
-import { ApiError } from '../../api/client.ts'
 import { Button } from '../../ui/button.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { countText } from '../../ui/format.tsx'
 import { messageOf } from '../../ui/states.tsx'
 import { useCache } from './cache.ts'
+import { patiently } from './data.ts'
 import type { Resource } from './model.ts'
 
 export type Id = string | number
@@ -18,22 +18,6 @@ interface Progress {
 }
 
 const atOnce = 4
-const maxWaits = 10
-
-/** Runs a step, and waits and repeats it while the service limits the rate of requests. */
-async function patiently(step: Step, id: Id, signal: AbortSignal): Promise<void> {
-  for (let turn = 0; ; turn++) {
-    try {
-      await step(id)
-      return
-    } catch (error) {
-      const isLimited = error instanceof ApiError && error.status === 429
-      if (!isLimited || turn === maxWaits || signal.aborted) throw error
-      const seconds = Number(error.response.headers.get('retry-after')) || 1
-      await new Promise((resolve) => setTimeout(resolve, seconds * 1_000))
-    }
-  }
-}
 
 interface Run {
   ids: readonly Id[]
@@ -51,7 +35,7 @@ async function forEachRow({ ids, step, onProgress, signal }: Run): Promise<reado
     while (!signal.aborted) {
       const id = left.shift()
       if (id === undefined) return
-      const failure = await patiently(step, id, signal).then(
+      const failure = await patiently(() => step(id), signal).then(
         () => [],
         (error: unknown) => [{ id, message: messageOf(error) }],
       )
