@@ -45,7 +45,7 @@ function App({ session }: { session: Session }) {
 function LoginFailed({ error }: { error: unknown }) {
   return (
     <main className="state" role="alert">
-      <h1>The login did not work</h1>
+      <h1>Sign-in failed</h1>
       <p>{messageOf(error)}</p>
       <Button look="primary" onPress={() => location.assign('/console/')}>
         Try again

@@ -169,7 +169,7 @@ forEachEngine((engine) => {
     it('nodes: shows the process that responds and what the checks found', async () => {
       await fromOverview(async (page, click) => {
         await click('link', 'Nodes')
-        await page.getByRole('row', { name: new RegExp(`${process.pid} responds to you live`) }).waitFor()
+        await page.getByRole('row', { name: new RegExp(`${process.pid} this node live`) }).waitFor()
         await said(page, /checks passed$/)
         await noFaults(page)
       })

@@ -148,7 +148,7 @@ export const tasks: readonly Task[] = [
       await enter('Name', 'Partner')
       await press('reports:read', page.getByRole('checkbox', { name: 'reports:read' }))
       await press('Create client')
-      await sees('Partner is registered')
+      await sees('Partner was registered')
       await picture()
     },
     check: async ({ clientNamed }) => {

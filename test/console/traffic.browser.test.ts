@@ -54,7 +54,7 @@ forEachEngine((engine) => {
           await page.getByRole('link', { name: range }).click()
           await chart.waitFor()
         }
-        await page.getByRole('link', { name: 'Above limits' }).first().click()
+        await page.getByRole('link', { name: 'Rate limited' }).first().click()
         await page.getByRole('heading', { level: 1, name: 'Traffic' }).waitFor()
       })
     })

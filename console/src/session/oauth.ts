@@ -34,7 +34,7 @@ const challengeOf = async (verifier: string) =>
 /** Returns all scopes of the service. The role of the user decides which of them are granted. */
 async function supportedScopes(): Promise<string[]> {
   const response = await fetch('/.well-known/openid-configuration')
-  if (!response.ok) throw new LoginError(`The service does not offer a login here (status ${response.status}).`)
+  if (!response.ok) throw new LoginError(`The service does not offer to sign in here (status ${response.status}).`)
   const { scopes_supported: scopes } = (await response.json()) as { scopes_supported: string[] }
   return scopes.filter((scope) => scope !== 'offline_access')
 }
@@ -58,9 +58,9 @@ export async function beginLogin(returnTo: string): Promise<void> {
 export async function completeLogin(query: URLSearchParams): Promise<{ tokens: Tokens; returnTo: string }> {
   const pending = JSON.parse(sessionStorage.getItem(pendingKey) ?? 'null') as Pending | null
   sessionStorage.removeItem(pendingKey)
-  if (pending === null || query.get('state') !== pending.state) throw new LoginError('This login is no longer valid.')
+  if (pending === null || query.get('state') !== pending.state) throw new LoginError('This sign-in is no longer valid.')
   const code = query.get('code')
-  if (code === null) throw new LoginError(query.get('error_description') ?? 'The login was cancelled.')
+  if (code === null) throw new LoginError(query.get('error_description') ?? 'The sign-in was canceled.')
   const grant = { grant_type: 'authorization_code', code, redirect_uri: redirectUri, code_verifier: pending.verifier }
   return { tokens: await requestTokens(grant), returnTo: pending.returnTo }
 }
@@ -82,7 +82,7 @@ async function requestTokens(grant: Record<string, string>): Promise<Tokens> {
   const body = new URLSearchParams({ ...grant, client_id: clientId })
   const response = await fetch('/oauth/token', { method: 'POST', body })
   if (response.status >= 500 || response.status === 429)
-    throw new TypeError(`The login service responded with ${response.status}.`)
+    throw new TypeError(`The authorization server responded with ${response.status}.`)
   const answer = (await response.json()) as TokenResponse
   if (!response.ok) throw new LoginError(answer.error_description ?? 'The session has ended.')
   return {

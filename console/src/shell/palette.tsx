@@ -43,8 +43,8 @@ export function Palette({ isOpen, onClose }: { isOpen: boolean; onClose: () => v
             onInputChange={setText}
             filter={(value, input) => value.includes(input.trim()) || contains(value, input)}
           >
-            <SearchField aria-label="A page, or the id of a request" autoFocus>
-              <Input placeholder="A page, or the id of a request" />
+            <SearchField aria-label="Page, or an id" autoFocus>
+              <Input placeholder="Page, or an id" />
             </SearchField>
             <Menu
               items={[...found, ...pages]}

@@ -11,6 +11,8 @@ import { chooseTheme, useTheme } from '../ui/theme.ts'
 import { Toasts } from '../ui/toast.tsx'
 import { Palette } from './palette.tsx'
 
+const paletteKey = /Mac|iPhone|iPad/.test(navigator.platform) ? '⌘K' : 'Ctrl K'
+
 /** The frame of every page: navigation, command palette, and notices about the connection and the session. */
 export function Shell() {
   const [isMenuOpen, setMenuOpen] = useState(false)
@@ -19,13 +21,13 @@ export function Shell() {
   usePaletteKey(() => setPaletteOpen(true))
   const search = (
     <Button isCompact onPress={() => setPaletteOpen(true)}>
-      Search <kbd className="quiet small">Ctrl K</kbd>
+      Search <kbd className="quiet small">{paletteKey}</kbd>
     </Button>
   )
   return (
     <>
       <a className="skip" href="#main">
-        Skip to the content
+        Skip to content
       </a>
       <Notices />
       <div className="frame">

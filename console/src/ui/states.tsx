@@ -28,7 +28,7 @@ export function Failed({ error, onRetry }: { error: unknown; onRetry?: () => voi
   const isForbidden = error instanceof ApiError && error.status === 403
   return (
     <div className="state" role="alert">
-      <h2>{isForbidden ? 'You may not see this' : navigator.onLine ? 'This did not work' : 'You are offline'}</h2>
+      <h2>{isForbidden ? 'You may not see this' : navigator.onLine ? 'Something went wrong' : 'You are offline'}</h2>
       <p>{messageOf(error)}</p>
       {error instanceof ApiError && error.requestId !== null && (
         <p className="small">

@@ -120,7 +120,7 @@ function CreateKey({ onClose, onCreated }: { onClose: () => void; onCreated: (cr
 function Created({ created, onDone }: { created: CreatedApiKey; onDone: () => void }) {
   return (
     <section className="card stack" aria-label="New API key">
-      <h2>{created.name} is created</h2>
+      <h2>{created.name} was created</h2>
       <SecretOnce label="API key" secret={created.key} />
       <p className="small quiet">Clients send it in the header X-API-Key.</p>
       <div className="row">
@@ -183,7 +183,7 @@ function RevokeKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void })
     const { etag } = await readKey(api, apiKey.id)
     const params = { path: { id: apiKey.id }, header: { 'If-Match': etag } }
     await unwrap(api.DELETE('/api/keys/{id}', { params }))
-    toast(`${apiKey.name} is revoked`)
+    toast(`${apiKey.name} revoked`)
     await queries.invalidateQueries({ queryKey: ['api-keys'] })
   }
   return (

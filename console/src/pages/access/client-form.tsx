@@ -49,7 +49,7 @@ export function bodyOf({ labels, redirectUris, postLogoutRedirectUris, ...draft 
 const grantTypes = [
   ['client_credentials', 'Acts on its own behalf, with its secret (client_credentials)'],
   ['authorization_code', 'Logs users in (authorization_code)'],
-  ['refresh_token', 'Keeps users logged in (refresh_token)'],
+  ['refresh_token', 'Keeps users signed in (refresh_token)'],
   ['password', 'Receives the passwords of users (password); deprecated'],
   ['implicit', 'Gets ID tokens without a code (implicit); deprecated'],
 ] as const
@@ -96,7 +96,7 @@ export function ClientForm({
         isRequired
         value={draft.name}
         onChange={(name) => set({ name })}
-        hint="Users see it when they log in"
+        hint="Users see it when they sign in"
         error={fieldError(error, 'name')}
       />
       <ScopePicker
@@ -157,7 +157,7 @@ function GrantFields({ draft, isPublic, error, set }: PartProps) {
             rows={3}
             value={draft.redirectUris}
             onChange={(redirectUris) => set({ redirectUris })}
-            hint="One per line, compared exactly: where users return after they log in"
+            hint="One per line, compared exactly: where users return after they sign in"
             error={fieldError(error, 'redirectUris')}
           />
           <TextField

@@ -114,7 +114,7 @@ function Endings({ row: client, etag }: Tagged<Client>) {
   }
   const revoke = async () => {
     await unwrap(api.DELETE('/api/clients/{id}', { params }))
-    toast(`${client.name} is revoked`)
+    toast(`${client.name} revoked`)
     await navigate({ to: '/access/clients' })
     queries.removeQueries({ queryKey: ['clients', client.id] })
     await queries.invalidateQueries({ queryKey: ['clients'] })

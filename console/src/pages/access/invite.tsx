@@ -56,7 +56,7 @@ export function NewUser({ onClose }: { onClose: () => void }) {
   const { error, data } = invitation
   if (data !== undefined)
     return (
-      <Dialog title="The user is invited" isOpen isLocked onClose={onClose}>
+      <Dialog title="User invited" isOpen isLocked onClose={onClose}>
         <InvitationLink invitation={data} />
         <div className="row end">
           <Link to="/access/users/$userId" params={{ userId: String(data.id) }} className="button">

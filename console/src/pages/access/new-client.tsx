@@ -66,7 +66,7 @@ export function NewClient() {
 
 function Created({ id, name, secret }: { id: string; name: string; secret: string | null }) {
   return (
-    <Page title={`${name} is registered`}>
+    <Page title={`${name} was registered`}>
       <div className="card stack">
         <Facts of={[['Client id', <code key="id">{id}</code>]]} />
         {secret === null ? <p>A public client has no secret.</p> : <SecretOnce label="Client secret" secret={secret} />}

@@ -24,7 +24,7 @@ const personal = ['openid', 'profile', 'email', 'offline_access']
 const administrative = ['admin', 'audit:read']
 
 function groupOf(scope: string): string {
-  if (personal.includes(scope)) return 'The person who logs in'
+  if (personal.includes(scope)) return 'The person who signs in'
   if (administrative.includes(scope)) return 'Administration'
   const [resource = ''] = scope.split(':')
   return resource.charAt(0).toUpperCase() + resource.slice(1)

@@ -68,7 +68,7 @@ const ways = [
   {
     value: 'discard',
     title: 'At once, and discard all other keys',
-    about: 'For a key that has leaked. Every token signed so far is rejected, and users must log in again.',
+    about: 'For a key that has leaked. Every token signed so far is rejected, and users must sign in again.',
     body: { discard: true },
   },
 ] as const
@@ -79,7 +79,7 @@ function Rotate({ onClose }: { onClose: () => void }) {
   const [chosen, setChosen] = useState<(typeof ways)[number]>(ways[0])
   const rotate = async () => {
     const { published } = await unwrap(api.POST('/api/signing-keys/rotate', { body: chosen.body }))
-    toast(published === null ? 'A key is already published and signs from tomorrow' : 'The keys are rotated')
+    toast(published === null ? 'A key is already published and signs from tomorrow' : 'Keys rotated')
     await queries.invalidateQueries({ queryKey: ['signing-keys'] })
   }
   return (

@@ -24,7 +24,7 @@ function useRefresh({ id }: Account) {
   }
 }
 
-/** The logins of a user in browsers. */
+/** The sessions of a user in browsers. */
 export function Sessions({ account }: AccessProps) {
   const api = useApi()
   const refresh = useRefresh(account)
@@ -40,21 +40,21 @@ export function Sessions({ account }: AccessProps) {
       const params = { path: { id, sessionId: asked.id } }
       await unwrap(api.DELETE('/api/users/{id}/sessions/{sessionId}', { params }))
     }
-    await refresh(asked === 'all' ? 'Everything has ended' : 'The session has ended')
+    await refresh(asked === 'all' ? 'All sessions and tokens have ended' : 'The session has ended')
   }
   return (
     <Section
       title="Sessions"
       actions={
         <Button isCompact look="danger" onPress={() => setAsked('all')}>
-          End everything
+          End all
         </Button>
       }
     >
       <Loaded query={query}>
         {(sessions) =>
           sessions.length === 0 ? (
-            <p className="card quiet">{name} is not logged in anywhere.</p>
+            <p className="card quiet">{name} is not signed in anywhere.</p>
           ) : (
             <Table
               label="Sessions"
@@ -66,8 +66,8 @@ export function Sessions({ account }: AccessProps) {
         }
       </Loaded>
       <Confirm
-        title={asked === 'all' ? `End everything of ${name}?` : 'End this session?'}
-        action={asked === 'all' ? 'End everything' : 'End the session'}
+        title={asked === 'all' ? `End all sessions and tokens of ${name}?` : 'End this session?'}
+        action={asked === 'all' ? 'End all sessions and tokens' : 'End the session'}
         isDangerous
         isOpen={asked !== null}
         onClose={() => setAsked(null)}
@@ -75,8 +75,8 @@ export function Sessions({ account }: AccessProps) {
       >
         <p>
           {asked === 'all'
-            ? 'All sessions end, and every client loses its access on behalf of this user. Consents stay, and the user can log in again.'
-            : 'The browser is signed out, and the tokens that clients got through this login get 401. Other sessions continue.'}
+            ? 'All sessions end, and every client loses its access on behalf of this user. Consents stay, and the user can sign in again.'
+            : 'The browser is signed out, and the tokens that clients got through this sign-in get 401. Other sessions continue.'}
         </p>
       </Confirm>
     </Section>
@@ -84,7 +84,7 @@ export function Sessions({ account }: AccessProps) {
 }
 
 const sessionColumns = (end: (session: UserSession) => void): Column<UserSession>[] => [
-  { title: 'Logged in', cell: ({ startedAt }) => <Time at={startedAt} /> },
+  { title: 'Signed in', cell: ({ startedAt }) => <Time at={startedAt} /> },
   { title: 'Last used', cell: ({ lastUsedAt }) => <Time at={lastUsedAt} isRelative /> },
   { title: 'Expires', cell: ({ expiresAt }) => <Time at={expiresAt} isRelative /> },
   {
@@ -148,7 +148,7 @@ export function Grants({ account }: AccessProps) {
       >
         <p>
           Its tokens on behalf of {name} get 401, and the consent is forgotten: the client must ask again. A first-party
-          client gets new tokens without a question while {name} is logged in.
+          client gets new tokens without a question while {name} is signed in.
         </p>
       </Confirm>
     </Section>

@@ -51,7 +51,9 @@ function AccountCard({ account }: { account: Account }) {
           {status !== 'locked' && (
             <Button onPress={() => setAsked('invite')}>{hasPassword ? 'Reset the password' : 'Invite'}</Button>
           )}
-          <Button onPress={() => setAsked('role')}>{role === 'admin' ? 'Make a user' : 'Make an administrator'}</Button>
+          <Button onPress={() => setAsked('role')}>
+            {role === 'admin' ? 'Remove administrator role' : 'Make an administrator'}
+          </Button>
           {status === 'locked' ? (
             <Button onPress={() => setAsked('unlock')}>Unlock</Button>
           ) : (
@@ -85,7 +87,7 @@ function AccountFacts({ account }: { account: Account }) {
         ['User id', <code key="id">{account.id}</code>],
         ['E-mail address', account.email],
         ['Role', role === 'admin' ? 'Administrator' : role === 'user' ? 'User' : 'None yet'],
-        ['Last login', <Time key="login" at={account.lastLoginAt} isRelative />],
+        ['Last sign-in', <Time key="login" at={account.lastLoginAt} isRelative />],
         [
           'Password set',
           account.hasPassword ? <Time key="password" at={account.passwordChangedAt} isRelative /> : 'Never',
@@ -96,7 +98,7 @@ function AccountFacts({ account }: { account: Account }) {
           : []),
         ['Password attempts in this hour', loginAttempts],
         ...(loginsBlockedUntil
-          ? [['Logins refused until', <Time key="blocked" at={loginsBlockedUntil} />] as const]
+          ? [['Sign-ins refused until', <Time key="blocked" at={loginsBlockedUntil} />] as const]
           : []),
       ]}
     />
@@ -133,20 +135,20 @@ function ChangeLock({ account, locked, onClose }: ChangeProps & { locked: boolea
       isDangerous={locked}
       isOpen
       onClose={onClose}
-      onConfirm={() => change({ locked }, `${name} is ${locked ? 'locked' : 'unlocked'}`)}
+      onConfirm={() => change({ locked }, `${name} ${locked ? 'locked' : 'unlocked'}`)}
     >
       {locked ? (
         <>
           <p>What stops:</p>
           <ul>
-            <li>{name} cannot log in any more.</li>
+            <li>{name} cannot sign in any more.</li>
             <li>All sessions end, and every token gets 401.</li>
             <li>An open invitation becomes invalid.</li>
           </ul>
           <p className="quiet small">Webhooks and reports of the user continue. {isOwn && own}</p>
         </>
       ) : (
-        <p>{name} can log in again with the same password. Sessions and tokens are not restored.</p>
+        <p>{name} can sign in again with the same password. Sessions and tokens are not restored.</p>
       )}
     </Confirm>
   )
@@ -158,18 +160,22 @@ function ChangeRole({ account, onClose }: ChangeProps) {
   const role = account.role === 'admin' ? 'user' : 'admin'
   return (
     <Confirm
-      title={role === 'admin' ? `Make ${account.name} an administrator?` : `Make ${account.name} a user?`}
-      action="Change the role"
+      title={
+        role === 'admin'
+          ? `Make ${account.name} an administrator?`
+          : `Remove the administrator role of ${account.name}?`
+      }
+      action="Change role"
       isDangerous
       isOpen
       onClose={onClose}
-      onConfirm={() => change({ role }, 'The role is changed')}
+      onConfirm={() => change({ role }, 'Role changed')}
     >
       <p>
         {role === 'admin'
           ? 'Administrators may grant every scope to clients, also to this console.'
           : 'Users cannot grant admin, audit:read, users:write and users:read:full.'}{' '}
-        All sessions and tokens of {account.name} end; a new login gets the new role. {isOwn && own}
+        All sessions and tokens of {account.name} end; the new role applies after the next sign-in. {isOwn && own}
       </p>
     </Confirm>
   )

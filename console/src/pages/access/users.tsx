@@ -27,7 +27,7 @@ const columns: Column<AccountItem>[] = [
   },
   { title: 'Status', cell: ({ status }) => <Badge tone={statusLooks[status].tone}>{statusLooks[status].text}</Badge> },
   { title: 'Role', cell: ({ role }) => (role === 'admin' ? 'Administrator' : role === 'user' ? 'User' : '–') },
-  { title: 'Last login', cell: ({ lastLoginAt }) => <Time at={lastLoginAt} isRelative /> },
+  { title: 'Last sign-in', cell: ({ lastLoginAt }) => <Time at={lastLoginAt} isRelative /> },
 ]
 
 /** The users with their accounts; the search and the filters are in the address. */
@@ -39,7 +39,7 @@ export function Users() {
   return (
     <Page
       title="Users"
-      about="Who can log in, with which role, from where, and to what."
+      about="Who can sign in, with which role, from where, and to what."
       actions={
         may('users:write') && (
           <Button look="primary" onPress={() => setAdding(true)}>

@@ -8,7 +8,7 @@ import { Empty, Loaded } from '../../ui/states.tsx'
 import { type Operation, readOperations } from './document.ts'
 import { OperationForm } from './operation.tsx'
 
-/** Sends requests to any operation of the API, as the person who is logged in. */
+/** Sends requests to any operation of the API, as the person who is signed in. */
 export function Explorer() {
   const { may } = useSession()
   const query = useQuery({ queryKey: ['openapi'], queryFn: readOperations, staleTime: Number.POSITIVE_INFINITY })

@@ -34,7 +34,7 @@ export function Audit() {
   return (
     <Page
       title="Audit log"
-      about="Logins, tokens, refusals and changes of access, newest first. A chain of hashes shows whether an entry was altered."
+      about="Sign-ins, tokens, refusals and changes of access, newest first. A chain of hashes shows whether an entry was altered."
       actions={
         <Button isDisabled={active !== null} onPress={() => void download(exportPath, 'audit.ndjson')}>
           {isFiltered ? 'Export these entries' : 'Export all entries'}

@@ -51,7 +51,7 @@ function NodeTable({ nodes }: { nodes: readonly Node[] }) {
           title: 'Node',
           cell: ({ hostname, pid, self }) => (
             <>
-              <strong>{hostname}</strong> {pid} {self && <Badge tone="info">responds to you</Badge>}
+              <strong>{hostname}</strong> {pid} {self && <Badge tone="info">this node</Badge>}
             </>
           ),
         },

@@ -54,7 +54,7 @@ const charts: readonly Shown[] = [
     ],
   },
   {
-    title: 'Above limits',
+    title: 'Rate limited',
     pages: ['Traffic'],
     format: rateText,
     lines: [{ label: '429', color: '--warn', value: (point) => perSecond(point.limited, point) }],

@@ -146,7 +146,7 @@ function trafficTiles(latest: Point, points: readonly Point[]): TileProps[] {
       note: latest.p50Ms === null ? 'no responses now' : `p99; half within ${durationText(latest.p50Ms)}`,
     },
     {
-      ...{ title: 'Above limits', pages: ['Traffic'], value: rateText(perSecond(latest.limited, latest)) },
+      ...{ title: 'Rate limited', pages: ['Traffic'], value: rateText(perSecond(latest.limited, latest)) },
       note: `${countText(limited)} with 429 in this range`,
     },
   ]

@@ -60,7 +60,7 @@ function NewRow({ resource }: { resource: Resource }) {
   if (!allows(session, can.create))
     return (
       <Page title={`New ${noun}`} about={back}>
-        <Empty title={`You may not create a ${noun}`} />
+        <Empty title={`You may not create ${title.toLowerCase()}`} />
       </Page>
     )
   return (

@@ -25,7 +25,7 @@ export function Record() {
 }
 
 function RecordPage({ resource, id }: { resource: Resource; id: string }) {
-  const { name, title, noun, can } = resource
+  const { name, title, can } = resource
   const session = useSession()
   const row = useRow(resource, id, allows(session, can.read))
   const about = (
@@ -36,7 +36,7 @@ function RecordPage({ resource, id }: { resource: Resource; id: string }) {
   if (!allows(session, can.read))
     return (
       <Page title={`${title} #${id}`} about={about}>
-        <Empty title={`You may not read a ${noun}`} />
+        <Empty title={`You may not read ${title.toLowerCase()}`} />
       </Page>
     )
   return (

@@ -43,7 +43,7 @@ export function TaskState({ task: { status, progress, error, reportType } }: { t
   return (
     <>
       <progress max={100} value={progress} aria-label={`Progress of the report ${reportType}`} />
-      <div className="quiet small">{progress} %</div>
+      <div className="quiet small">{progress}%</div>
     </>
   )
 }

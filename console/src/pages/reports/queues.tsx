@@ -29,7 +29,7 @@ const columns: Column<Queue>[] = [
   },
   { title: 'Waiting', isNumber: true, cell: ({ waiting }) => countText(waiting) },
   { title: 'Running', isNumber: true, cell: ({ running }) => countText(running) },
-  { title: 'Waiting again', isNumber: true, cell: ({ repeated }) => countText(repeated) },
+  { title: 'Retrying', isNumber: true, cell: ({ repeated }) => countText(repeated) },
   { title: 'Oldest due', cell: ({ dueSince }) => <Time at={dueSince} isRelative /> },
 ]
 

@@ -61,7 +61,7 @@ function Redeliver({ id, delivery }: { id: string; delivery: Delivery }) {
       const path = { id, deliveryId: delivery.id }
       return unwrap(api.POST('/api/webhooks/{id}/deliveries/{deliveryId}/redeliver', { params: { path } }))
     },
-    onSuccess: () => toast('It is sent again now'),
+    onSuccess: () => toast('Sending again'),
     onError: (error) => toast(messageOf(error)),
     onSettled: () => queries.invalidateQueries({ queryKey: ['deliveries', id] }),
   })

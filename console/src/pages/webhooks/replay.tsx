@@ -85,13 +85,13 @@ export function Replay({ webhook: { id }, onClose }: { webhook: Webhook; onClose
         error={fieldError(error, 'until')}
       />
       <SelectField<Status>
-        label="That"
+        label="Status"
         value={status}
         onChange={setStatus}
         options={[
           { value: 'failed', label: 'failed' },
-          { value: 'delivered', label: 'were delivered' },
-          { value: '', label: 'failed or were delivered' },
+          { value: 'delivered', label: 'delivered' },
+          { value: '', label: 'both' },
         ]}
       />
       <SelectField

@@ -98,7 +98,7 @@ function LastDay({ statistics }: { statistics: Statistics | undefined }) {
           ['Failed', countText(statistics?.failed ?? 0)],
           ['Success rate', rateText(statistics)],
           ['Median latency', latencyText(statistics?.p50Ms)],
-          ['95 % were faster than', latencyText(statistics?.p95Ms)],
+          ['p95 latency', latencyText(statistics?.p95Ms)],
         ]}
       />
     </section>
