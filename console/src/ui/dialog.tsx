@@ -3,7 +3,7 @@ import { type ReactNode, useState } from 'react'
 import { Dialog as AriaDialog } from 'react-aria-components/Dialog'
 import { Heading, Modal, ModalOverlay } from 'react-aria-components/Modal'
 import { Button } from './button.tsx'
-import { messageOf } from './states.tsx'
+import { ErrorNotice } from './states.tsx'
 
 export interface DialogProps {
   title: string
@@ -59,11 +59,7 @@ export function Confirm({ action, isDangerous = false, onConfirm, onClose, child
   return (
     <Dialog {...dialog} isLocked={state.isRunning} onClose={close}>
       {children}
-      {state.error !== null && (
-        <p className="notice wrong" role="alert">
-          {messageOf(state.error)}
-        </p>
-      )}
+      <ErrorNotice error={state.error} />
       <div className="row end">
         <Button isDisabled={state.isRunning} onPress={close}>
           Cancel

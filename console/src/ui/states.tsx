@@ -40,6 +40,16 @@ export function Failed({ error, onRetry }: { error: unknown; onRetry?: () => voi
   )
 }
 
+/** The message of a failed change; nothing without an error. */
+export function ErrorNotice({ error }: { error: unknown }) {
+  if (error === null || error === undefined) return null
+  return (
+    <p className="notice wrong" role="alert">
+      {messageOf(error)}
+    </p>
+  )
+}
+
 /** Returns a message for the person. Network errors have none of their own. */
 export function messageOf(error: unknown): string {
   if (error instanceof ApiError) return error.message

@@ -1,7 +1,7 @@
 import { Button } from '../../ui/button.tsx'
 import { fieldError, TextField } from '../../ui/fields.tsx'
+import { ErrorNotice } from '../../ui/states.tsx'
 import type { ApiKey } from './access-types.ts'
-import { FormError } from './paged.tsx'
 
 /** The members of a request body; null means the default limit, or no expiry. */
 export interface KeyBody {
@@ -89,7 +89,7 @@ export function ApiKeyForm({ draft, onChange, action, error, isRunning, onSubmit
         hint="Empty for never"
         error={fieldError(error, 'expiresAt')}
       />
-      <FormError error={error} />
+      <ErrorNotice error={error} />
       <div className="row end">
         <Button look="primary" type="submit" isDisabled={isRunning}>
           {action}

@@ -1,10 +1,9 @@
 import type { ReactNode } from 'react'
 import { Button } from '../../ui/button.tsx'
 import { CheckField, fieldError, TextField } from '../../ui/fields.tsx'
-import { Failed, Loading } from '../../ui/states.tsx'
+import { ErrorNotice, Failed, Loading } from '../../ui/states.tsx'
 import type { Client } from './access-types.ts'
 import { type Label, LabelFields } from './labels.tsx'
-import { FormError } from './paged.tsx'
 import { ScopePicker, useScopes } from './scopes.tsx'
 
 /** The settings that the form edits; addresses are one text, with one address per line. */
@@ -107,7 +106,7 @@ export function ClientForm({
       />
       <GrantFields draft={draft} isPublic={isPublic} error={error} set={set} />
       <MoreFields draft={draft} isPublic={isPublic} error={error} set={set} />
-      <FormError error={error} />
+      <ErrorNotice error={error} />
       <div className="row end">
         <Button look="primary" type="submit" isDisabled={isRunning}>
           {action}

@@ -7,8 +7,8 @@ import { SecretOnce } from '../../ui/copy.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { fieldError, SelectField, TextField } from '../../ui/fields.tsx'
 import { Time } from '../../ui/format.tsx'
+import { ErrorNotice } from '../../ui/states.tsx'
 import type { Account } from './access-types.ts'
-import { FormError } from './paged.tsx'
 
 type Role = 'user' | 'admin'
 
@@ -93,7 +93,7 @@ export function NewUser({ onClose }: { onClose: () => void }) {
           error={fieldError(error, 'email')}
         />
         <SelectField label="Role" value={draft.role} onChange={(role) => set({ role })} options={roles} />
-        <FormError error={error} />
+        <ErrorNotice error={error} />
         <div className="row end">
           <Button look="primary" type="submit" isDisabled={invitation.isPending}>
             Invite
@@ -129,7 +129,7 @@ export function InviteUser({ account, onClose }: { account: Account; onClose: ()
             ' The current password works until then; the new one ends all sessions, tokens and consents.'}
         </p>
       )}
-      <FormError error={invitation.error} />
+      <ErrorNotice error={invitation.error} />
       <div className="row end">
         <Button isDisabled={invitation.isPending} onPress={onClose}>
           {invitation.data ? 'Done' : 'Cancel'}

@@ -48,13 +48,3 @@ export function Paged<Item>({ queryKey, load, children }: PagedProps<Item>) {
     </>
   )
 }
-
-/** The message of a failed change, above the buttons of its form. */
-export function FormError({ error }: { error: unknown }) {
-  if (error === null || error === undefined) return null
-  return (
-    <p className="notice wrong" role="alert">
-      {messageOf(error)}
-    </p>
-  )
-}

@@ -6,7 +6,7 @@ import { Button } from '../../ui/button.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
 import { SelectField, TextField } from '../../ui/fields.tsx'
 import { Badge } from '../../ui/page.tsx'
-import { messageOf } from '../../ui/states.tsx'
+import { ErrorNotice } from '../../ui/states.tsx'
 import type { Operation, Parameter } from './document.ts'
 import { ResponseView } from './response.tsx'
 import { isStopped, send } from './send.ts'
@@ -93,11 +93,7 @@ export function OperationForm({ operation }: { operation: Operation }) {
           Stopped before the response arrived.
         </p>
       )}
-      {sending.error !== null && !isStopped(sending.error) && (
-        <p className="notice wrong" role="alert">
-          {messageOf(sending.error)}
-        </p>
-      )}
+      <ErrorNotice error={isStopped(sending.error) ? null : sending.error} />
       {sending.data !== undefined && <ResponseView received={sending.data} />}
     </div>
   )

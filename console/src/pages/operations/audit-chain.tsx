@@ -8,7 +8,7 @@ import { Dialog } from '../../ui/dialog.tsx'
 import { CheckField, TextField } from '../../ui/fields.tsx'
 import { bytesText, countText, Time } from '../../ui/format.tsx'
 import { Section } from '../../ui/page.tsx'
-import { Loaded, messageOf } from '../../ui/states.tsx'
+import { ErrorNotice, Loaded } from '../../ui/states.tsx'
 import { Table } from '../../ui/table.tsx'
 
 type Run = components['schemas']['AuditVerification']
@@ -111,11 +111,7 @@ function VerifyDialog({ isOpen, onClose }: { isOpen: boolean; onClose: () => voi
         onChange={setExpect}
       />
       <CheckField label="Also verify the archived months" isSelected={archives} onChange={setArchives} />
-      {start.isError && (
-        <p className="notice wrong" role="alert">
-          {messageOf(start.error)}
-        </p>
-      )}
+      <ErrorNotice error={start.error} />
       <div className="row end">
         <Button isDisabled={start.isPending} onPress={onClose}>
           Cancel

@@ -4,7 +4,7 @@ import { useDownload } from '../../api/download.ts'
 import { Button } from '../../ui/button.tsx'
 import { bytesText, percentText, Time } from '../../ui/format.tsx'
 import { Badge, Page, Section, type Tone } from '../../ui/page.tsx'
-import { Empty, Loaded, messageOf } from '../../ui/states.tsx'
+import { Empty, ErrorNotice, Loaded, messageOf } from '../../ui/states.tsx'
 import { Table } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { type Backup, type Places, RestoreSteps, Schedule, Verdict } from './backup-parts.tsx'
@@ -46,11 +46,7 @@ export function Backups() {
         )
       }
     >
-      {request.isError && (
-        <p className="notice wrong" role="alert">
-          {messageOf(request.error)}
-        </p>
-      )}
+      <ErrorNotice error={request.error} />
       <Loaded query={list}>
         {(backups) => (
           <>

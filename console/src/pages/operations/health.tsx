@@ -5,7 +5,7 @@ import type { components } from '../../api/schema.d.ts'
 import { Button } from '../../ui/button.tsx'
 import { Time } from '../../ui/format.tsx'
 import { Facts, Page, Section } from '../../ui/page.tsx'
-import { Loaded, messageOf } from '../../ui/states.tsx'
+import { ErrorNotice, Loaded } from '../../ui/states.tsx'
 import { type Check, Findings, type Report, StatusBadge } from './findings.tsx'
 import { StorageUse } from './storage.tsx'
 
@@ -123,11 +123,7 @@ function Examined({ examination, error }: { examination: Examination | undefined
           data; requests do not wait for it.
         </p>
         <p role="status">{examination && <ExaminationState examination={examination} />}</p>
-        {failure !== null && failure !== undefined && (
-          <p className="notice wrong" role="alert">
-            {messageOf(failure)}
-          </p>
-        )}
+        <ErrorNotice error={failure} />
       </div>
     </Section>
   )

@@ -6,7 +6,7 @@ import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/dialog.tsx'
 import { countText, Time } from '../../ui/format.tsx'
 import { Page } from '../../ui/page.tsx'
-import { Empty, Failed, Loading, messageOf } from '../../ui/states.tsx'
+import { Empty, ErrorNotice, Failed, Loading } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { RestoreMany } from './bulk.tsx'
 import { useCache } from './cache.ts'
@@ -154,11 +154,7 @@ function DeletedItem({ row, resource, isSelected, onSelect }: DeletedItemProps) 
           </span>
         ))}
       </p>
-      {restore.isError && (
-        <p className="notice wrong" role="alert">
-          {messageOf(restore.error)}
-        </p>
-      )}
+      <ErrorNotice error={restore.error} />
       <Confirm
         title={`Delete ${title} for good?`}
         action="Delete for good"

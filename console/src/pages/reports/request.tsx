@@ -7,7 +7,7 @@ import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
 import { fieldError, SelectField, TextField } from '../../ui/fields.tsx'
 import { Page } from '../../ui/page.tsx'
-import { Empty, Loaded, messageOf } from '../../ui/states.tsx'
+import { Empty, ErrorNotice, Loaded } from '../../ui/states.tsx'
 import { ParameterFields, parametersOf, type Schema, type Values } from './parameters.tsx'
 import { type ReportType, useReportTypes } from './parts.tsx'
 
@@ -83,11 +83,7 @@ function Form({ types, first }: { types: readonly ReportType[]; first: ReportTyp
         onChange={setWebhookUrl}
         error={fieldError(requesting.error, 'webhookUrl')}
       />
-      {requesting.error !== null && (
-        <p className="notice wrong" role="alert">
-          {messageOf(requesting.error)}
-        </p>
-      )}
+      <ErrorNotice error={requesting.error} />
       <div className="row">
         <Button type="submit" look="primary" isDisabled={requesting.isPending}>
           Request

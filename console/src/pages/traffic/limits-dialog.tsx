@@ -6,7 +6,7 @@ import { Conflict } from '../../ui/conflict.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { changes, useEdit } from '../../ui/edit.ts'
 import { fieldError, TextField } from '../../ui/fields.tsx'
-import { Loaded, messageOf } from '../../ui/states.tsx'
+import { ErrorNotice, Loaded } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { rateWords, readUse, UseOfQuotas } from './quota-use.tsx'
 
@@ -134,11 +134,7 @@ function LimitsForm(props: FormProps) {
         hint="Empty for the default quota"
         error={fieldError(error, 'quota')}
       />
-      {error !== null && (
-        <p className="notice wrong" role="alert">
-          {messageOf(error)}
-        </p>
-      )}
+      <ErrorNotice error={error} />
       <div className="row end">
         <Button isDisabled={isRunning} onPress={props.onClose}>
           Cancel

@@ -8,7 +8,7 @@ import { Button } from '../../ui/button.tsx'
 import { SecretOnce } from '../../ui/copy.tsx'
 import { Confirm, Dialog } from '../../ui/dialog.tsx'
 import { CheckField, SelectField } from '../../ui/fields.tsx'
-import { messageOf } from '../../ui/states.tsx'
+import { ErrorNotice, messageOf } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { Edit } from './edit.tsx'
 import { useEventTypes, type Webhook, webhookKey } from './parts.tsx'
@@ -131,11 +131,7 @@ function Rotate({ webhook: { id }, etag, onClose }: Props & { onClose: () => voi
       ) : (
         <SecretOnce label="New secret" secret={rotating.data.secret} />
       )}
-      {rotating.error !== null && (
-        <p className="notice wrong" role="alert">
-          {messageOf(rotating.error)}
-        </p>
-      )}
+      <ErrorNotice error={rotating.error} />
       <div className="row end">
         <Button isDisabled={rotating.isPending} onPress={onClose}>
           {rotating.data === undefined ? 'Cancel' : 'Done'}

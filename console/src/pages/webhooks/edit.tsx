@@ -4,7 +4,7 @@ import { Button } from '../../ui/button.tsx'
 import { Conflict } from '../../ui/conflict.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { useEdit } from '../../ui/edit.ts'
-import { messageOf } from '../../ui/states.tsx'
+import { ErrorNotice } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { readWebhook, type Webhook, webhookKey } from './parts.tsx'
 import { headersOf, type Settings, SettingsFields } from './settings.tsx'
@@ -75,11 +75,7 @@ export function Edit({ webhook, etag, onClose }: { webhook: Webhook; etag: strin
         {draft.callbackUrl !== before.callbackUrl && (
           <p className="notice warn">Waiting deliveries go to the new address as well.</p>
         )}
-        {edit.error !== null && (
-          <p className="notice wrong" role="alert">
-            {messageOf(edit.error)}
-          </p>
-        )}
+        <ErrorNotice error={edit.error} />
         <div className="row end">
           <Button isDisabled={edit.isRunning} onPress={onClose}>
             Cancel

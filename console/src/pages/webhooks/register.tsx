@@ -6,7 +6,7 @@ import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
 import { SecretOnce } from '../../ui/copy.tsx'
 import { Page } from '../../ui/page.tsx'
-import { Empty, messageOf } from '../../ui/states.tsx'
+import { Empty, ErrorNotice } from '../../ui/states.tsx'
 import { headersOf, noSettings, SettingsFields } from './settings.tsx'
 
 /** The form that registers a webhook, then its secret. */
@@ -50,11 +50,7 @@ export function Register() {
         }}
       >
         <SettingsFields settings={settings} onChange={setSettings} error={creating.error} />
-        {creating.error !== null && (
-          <p className="notice wrong" role="alert">
-            {messageOf(creating.error)}
-          </p>
-        )}
+        <ErrorNotice error={creating.error} />
         <div className="row">
           <Button type="submit" look="primary" isDisabled={creating.isPending}>
             Register

@@ -6,7 +6,7 @@ import { Button } from '../../ui/button.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { fieldError, SelectField, TextField } from '../../ui/fields.tsx'
 import { countText } from '../../ui/format.tsx'
-import { messageOf } from '../../ui/states.tsx'
+import { ErrorNotice } from '../../ui/states.tsx'
 import { useEventTypes, type Webhook } from './parts.tsx'
 
 type Body = components['schemas']['WebhookReplayRequest']
@@ -104,11 +104,7 @@ export function Replay({ webhook: { id }, onClose }: { webhook: Webhook; onClose
         {progress !== null &&
           `${countText(progress.count)} deliveries are sent again${progress.isRunning ? ' …' : '.'}`}
       </p>
-      {error !== null && error !== undefined && (
-        <p className="notice wrong" role="alert">
-          {messageOf(error)}
-        </p>
-      )}
+      <ErrorNotice error={error} />
       <div className="row end">
         {isRunning ? (
           <Button onPress={stop}>Stop</Button>
