@@ -54,7 +54,7 @@ export const usage = `Measures the service relative to a reference on the same c
   --rows N          products in the database, and rows of the report (1000000)
   --only NAME       only this row: get, get-random, not-modified, list, token, remembered-token, report,
                     report-postgres, report-ndjson, report-xlsx, webhooks, list-rule, list-expand, mixed, create,
-                    get-counted, not-modified-counted, greedy or overload
+                    get-counted, not-modified-counted, greedy, overload or start
   --tls             HTTPS for both instead of plain HTTP behind a proxy
   --json FILE       file for the figures (bench/results/<date>.json)
   --check           exit with 1 if a ratio is below its floor

@@ -13,6 +13,7 @@ import { text } from 'node:stream/consumers'
  */
 const programs: Readonly<Record<string, () => Promise<void>>> = {
   fastify: bareFastify,
+  'one-route': oneRoute,
   'oidc-provider': bareProvider,
   exceljs: excelWriter,
   undici: bareUndici,
@@ -63,6 +64,17 @@ async function bareFastify(): Promise<void> {
     reply.code(201).send(created)
   })
   await app.listen({ host: '127.0.0.1', port: Number(BARE_PORT) })
+  ready()
+}
+
+/** Runs Fastify with one route, and loads nothing else. Environment: BARE_PORT. */
+async function oneRoute(): Promise<void> {
+  const { default: Fastify } = await import('fastify')
+  const app = Fastify()
+  app.get('/readyz', (_request, reply) => {
+    reply.send('ok')
+  })
+  await app.listen({ host: '127.0.0.1', port: Number(process.env.BARE_PORT) })
   ready()
 }
 

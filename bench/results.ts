@@ -13,7 +13,7 @@ export interface Side {
 export interface Measured {
   name: string
   title: string
-  unit: 'requests' | 'rows' | 'deliveries' | 'calls'
+  unit: 'requests' | 'rows' | 'deliveries' | 'calls' | 'starts'
   reference: string
   /** The minimum acceptable ratio. */
   floor: number

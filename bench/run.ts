@@ -8,6 +8,7 @@ import { countedRows, requestRows } from './requests.ts'
 import { conclude, type Row } from './results.ts'
 import { openSandbox, type Sandbox } from './sandbox.ts'
 import { nameOf, priceOf, startReference, startService } from './service.ts'
+import { startRow } from './start.ts'
 import { cachedTokenRow, tokenRow } from './tokens.ts'
 import { webhooksRow } from './webhooks.ts'
 
@@ -29,6 +30,7 @@ const measurements = [
   ...countedRows,
   greedyRow,
   overloadRow,
+  startRow,
 ]
 
 const say = (line: string) => console.log(line)

@@ -19,6 +19,8 @@ export interface Service extends Target {
   /** Truncates the access log, which would fill the disk; throws if no request was logged. */
   trimLog: () => void
   stop: () => Promise<void>
+  /** How long the start took until `/readyz` responded with 200. */
+  readyMs: number
 }
 
 const program = resolve(import.meta.dirname, '../bin/plinth.js')
@@ -83,6 +85,7 @@ export async function startService(
   // Without flags, runs the program itself, so that the Node.js flags in its first line take effect.
   const interpreter = flags ? ['env', 'MALLOC_ARENA_MAX=2', process.execPath, ...flags] : []
   const command = pinned(pin, serverCore, [...interpreter, program, 'serve'])
+  const startedAt = performance.now()
   const child = sandbox.start(command, {
     env: { ...env, ...(profile && profiling('service')) },
     stdio: ['ignore', log, log],
@@ -95,7 +98,7 @@ export async function startService(
     stop: () => sandbox.stop(child),
   }
   await untilReady(service, () => child.exitCode !== null, logFile)
-  return service
+  return { ...service, readyMs: performance.now() - startedAt }
 }
 
 const settings = (dataDir: string, port: number, tls: boolean): Record<string, string> => ({
@@ -126,7 +129,7 @@ async function untilReady(target: Target, hasEnded: () => boolean, logFile: stri
     if (hasEnded() || performance.now() > end) {
       throw new Error(`The service did not become ready:\n${readFileSync(logFile, 'utf8')}`)
     }
-    await sleep(50)
+    await sleep(10)
   }
 }
 

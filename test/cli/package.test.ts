@@ -80,7 +80,14 @@ describe('the package that npm pack creates', () => {
     const { files, size } = await packed()
     const modes = new Map(files.map(({ path, mode }) => [path, mode]))
     const expected = ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md', 'bin/import.js', 'bin/code.js']
-    expected.push('dist/main.js', 'dist/plinth.js', 'dist/plinth.d.ts', 'docs/operations.md', 'docs/licences.md')
+    expected.push(
+      'dist/main.js',
+      'dist/plinth.js',
+      'dist/plinth.d.ts',
+      'dist/licences.txt',
+      'docs/operations.md',
+      'docs/licences.md',
+    )
     expected.push('console/dist/index.html', 'console/dist/licences.md')
     expected.push('deploy/Dockerfile', 'deploy/compose.yaml', 'deploy/plinth.service', 'deploy/kubernetes/api.yaml')
     assert.deepEqual(

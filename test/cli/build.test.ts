@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { after, beforeEach, describe, it } from 'node:test'
+import { pathToFileURL } from 'node:url'
+import { project } from './support.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'plinth-build-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+
+const write = (path: string, text: string) => {
+  mkdirSync(dirname(join(root, path)), { recursive: true })
+  writeFileSync(join(root, path), text)
+}
+
+/** Runs JavaScript with bin/code.js of the temporary checkout as `code`, in a process of its own; returns its output. */
+const run = (script: string) => {
+  const text = `const code = await import(${JSON.stringify(pathToFileURL(join(root, 'bin/code.js')).href)})\n${script}`
+  return execFileSync(process.execPath, ['--input-type=module', '--eval', text], { encoding: 'utf8' })
+}
+
+const load = () => run(`process.stdout.write((await code.load('main')).default)`)
+/** Writes a build of the current sources. */
+const build = () => {
+  write('build/main.js', `export default 'build'`)
+  write('build/sources.txt', run('process.stdout.write(code.stateOfSources())'))
+}
+
+describe('the code that bin/plinth.js runs', () => {
+  beforeEach(() => {
+    rmSync(root, { recursive: true, force: true })
+    cpSync(join(project, 'bin'), join(root, 'bin'), { recursive: true })
+    write('package.json', '{ "type": "module" }')
+    write('node_modules/.package-lock.json', '{}')
+    write('src/main.ts', `export default 'sources'`)
+    write('src/other/part.ts', '')
+  })
+
+  it('the sources of a checkout without a build', () => {
+    assert.equal(load(), 'sources')
+  })
+
+  it('the build of exactly these sources', () => {
+    build()
+    assert.equal(load(), 'build')
+  })
+
+  it('the sources, if one was edited, added or removed after the build, or a package installed', () => {
+    const changes = [
+      () => write('src/other/part.ts', 'export {}'),
+      () => write('src/other/new.ts', ''),
+      () => rmSync(join(root, 'src/other/part.ts')),
+      () => write('node_modules/.package-lock.json', '{ "packages": {} }'),
+    ]
+    for (const change of changes) {
+      build()
+      assert.equal(load(), 'build')
+      change()
+      assert.equal(load(), 'sources', String(change))
+    }
+  })
+
+  it('the sources, if a build was interrupted', () => {
+    build()
+    rmSync(join(root, 'build/sources.txt'))
+    assert.equal(load(), 'sources')
+  })
+
+  it('the build in a package, which has no sources', () => {
+    write('dist/main.js', `export default 'package'`)
+    rmSync(join(root, 'src'), { recursive: true })
+    assert.equal(load(), 'package')
+  })
+
+  it('the same code in every thread of a process, also after an edit', () => {
+    build()
+    const thread = `import { parentPort } from 'node:worker_threads'
+      const { load } = await import('${pathToFileURL(join(root, 'bin/code.js')).href}')
+      parentPort.postMessage((await load('main')).default)`
+    const output = run(`import { writeFileSync } from 'node:fs'
+      import { once } from 'node:events'
+      import { Worker } from 'node:worker_threads'
+      writeFileSync(${JSON.stringify(join(root, 'src/main.ts'))}, 'export default "edited"')
+      const worker = new Worker(new URL('data:text/javascript,' + encodeURIComponent(${JSON.stringify(thread)})))
+      process.stdout.write((await once(worker, 'message'))[0])`)
+    assert.equal(output, 'build')
+    assert.equal(load(), 'edited')
+  })
+})
