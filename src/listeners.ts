@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
+import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import type { Config } from './config/config.ts'
 import { type ConnectionLimits, connectionLimits } from './http/server/connections.ts'
@@ -9,8 +10,12 @@ import { type RedirectOptions, redirectServer } from './http/server/redirect-ser
 import type { Log } from './logging/entries.ts'
 import { metricsServer } from './metrics/listener.ts'
 import type { Metrics } from './metrics/metrics.ts'
+import { shareTicketKey, type TicketOptions } from './tls/session-tickets.ts'
 
-export interface ListenersOptions extends LingerOptions, Pick<RedirectOptions, 'baseUrl' | 'onPlaintext'> {
+export interface ListenersOptions
+  extends LingerOptions,
+    Pick<RedirectOptions, 'baseUrl' | 'onPlaintext'>,
+    Omit<TicketOptions, 'onError'> {
   config: Config
   app: FastifyInstance
   /** Aborted when the service begins to stop. */
@@ -18,6 +23,8 @@ export interface ListenersOptions extends LingerOptions, Pick<RedirectOptions, '
   onRefused: ConnectionLimits['onRefused']
   metrics: Pick<Metrics, 'read'>
   log: Pick<Log, 'warn'>
+  /** Called with each error in background work; `what` describes the work. */
+  onError: (error: unknown, what: string) => void
 }
 
 /** The service's listeners. */
@@ -50,6 +57,7 @@ export function listenersOf(options: ListenersOptions): Listeners {
   })
   for (const server of servers) limitConnections(server)
   let isOpen = false
+  let stopTickets = async () => {}
   const drain = async () => {
     for (const { begin } of drains) begin()
     await new Promise<void>((resolve) => later(drainSeconds * 1_000, resolve))
@@ -57,6 +65,7 @@ export function listenersOf(options: ListenersOptions): Listeners {
   }
   return {
     open: async () => {
+      stopTickets = await shareTickets(options)
       await app.listen({ host, port }).catch(refuseListening({ host, port, setting: 'PLINTH_PORT' }))
       if (redirects) {
         const refuse = refuseListening({ host, port: httpPort, setting: 'PLINTH_HTTP_PORT' })
@@ -67,6 +76,7 @@ export function listenersOf(options: ListenersOptions): Listeners {
     },
     close: async () => {
       stopping.abort()
+      await stopTickets()
       const cancelCut = later(cutMs, () => {
         for (const { cut } of drains) cut()
       })
@@ -76,6 +86,13 @@ export function listenersOf(options: ListenersOptions): Listeners {
       cancelCut()
     },
   }
+}
+
+/** Lets clients resume TLS sessions on every node; returns a function that stops this. */
+async function shareTickets({ app: { server }, ...options }: ListenersOptions): Promise<() => Promise<void>> {
+  if (!(server instanceof TlsServer)) return async () => {}
+  const onError = (error: unknown) => options.onError(error, 'TLS session tickets')
+  return (await shareTicketKey(server, { ...options, onError })).stop
 }
 
 /** Returns the listener for metrics; if no port is configured, `open` does nothing. */

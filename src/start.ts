@@ -120,7 +120,7 @@ async function start(settings: Config, declared: Definition, version: string, on
     log.warn(refusals, 'connections refused')
   }
   const onPlaintext = auditPlaintextCredential(audit)
-  const listeners = listenersOf({ config, app, stopping, baseUrl, later, onRefused, onPlaintext, metrics, log })
+  const listeners = listenersOf({ ...served, config, app, stopping, later, onRefused, onPlaintext, log })
   onClose(() => {
     const unreachable = listeners.close()
     return Promise.all([unreachable, stopQueue(unreachable), stopWork?.(drainMs)])

@@ -16,10 +16,16 @@ import { type MigrateOptions, migrate } from './storage/migrate.ts'
 import { type OpenOptions, openDatabase } from './storage/open.ts'
 import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
 import { sqlitePath } from './storage/sqlite/path.ts'
+import { sealedTicketKey } from './tls/session-tickets.ts'
 import { sealedSecrets } from './webhooks/secrets.ts'
 
 /** Every column with encrypted texts. */
-export const sealedColumns: readonly SealedColumn[] = [...sealedKeys, ...sealedSecrets, sealedResponses]
+export const sealedColumns: readonly SealedColumn[] = [
+  ...sealedKeys,
+  ...sealedSecrets,
+  sealedResponses,
+  sealedTicketKey,
+]
 
 /** The open database with the migrated schema, the encryption for its secrets, and the data folder. */
 export interface Stores {

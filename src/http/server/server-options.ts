@@ -22,6 +22,12 @@ const patience = {
   keepAliveTimeout: 75_000,
 }
 
+/**
+ * A client can resume a TLS session for an hour. By default, the context is derived from the command line, so that processes
+ * started in different ways would not resume each other's sessions.
+ */
+const sessions = { sessionTimeout: 3_600, sessionIdContext: 'plinth' }
+
 export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions, LingerOptions {
   /** Null for plain HTTP, when a proxy in front of the service terminates TLS. */
   tls: ServerOptions | null
@@ -41,7 +47,9 @@ export function serverOptions(settings: ServerSettings) {
   }
   const { tls } = settings
   return {
-    ...(tls ? { https: { ...tls, ...server, handshakeTimeout, minVersion: 'TLSv1.2' as const } } : { http: server }),
+    ...(tls
+      ? { https: { ...tls, ...server, ...sessions, handshakeTimeout, minVersion: 'TLSv1.2' as const } }
+      : { http: server }),
     logger: false,
     genReqId: requestId as never,
     // This affects only `request.ip`; no other forwarding header is read through Fastify.
