@@ -86,9 +86,9 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   /** If omitted, no request is rejected because of load. */
   overload?: Omit<OverloadOptions, 'later'>
   patience?: ServerSettings['patience']
+  http2?: ServerSettings['http2']
   /** Aborted when the service starts to shut down. */
   stopping?: AbortSignal
-  /** The Plinth version, shown in the OpenAPI document. */
   version?: string
   metrics: Pick<Metrics, 'read' | 'onResponse' | 'onLimited' | 'onDelayed'>
   log: { access: WriteAccessLine; fault: (error: unknown, requestId: string, traceId?: string) => void }

@@ -4,9 +4,10 @@ import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import type { Config } from './config/config.ts'
 import { type ConnectionLimits, connectionLimits } from './http/server/connections.ts'
-import { drainable } from './http/server/draining.ts'
+import { type Drain, drainable } from './http/server/draining.ts'
 import type { LingerOptions } from './http/server/lingering-close.ts'
 import { type RedirectOptions, redirectServer } from './http/server/redirect-server.ts'
+import { patienceWith } from './http/server/server-options.ts'
 import type { Log } from './logging/entries.ts'
 import { metricsServer } from './metrics/listener.ts'
 import type { Metrics } from './metrics/metrics.ts'
@@ -66,6 +67,7 @@ export function listenersOf(options: ListenersOptions): Listeners {
   return {
     open: async () => {
       stopTickets = await shareTickets(options)
+      if (config.http.http2 && app.server instanceof TlsServer) drains.push(await openHttp2(app.server, options))
       await app.listen({ host, port }).catch(refuseListening({ host, port, setting: 'PLINTH_PORT' }))
       if (redirects) {
         const refuse = refuseListening({ host, port: httpPort, setting: 'PLINTH_HTTP_PORT' })
@@ -86,6 +88,13 @@ export function listenersOf(options: ListenersOptions): Listeners {
       cancelCut()
     },
   }
+}
+
+/** Serves HTTP/2 on the HTTPS listener; loads the implementation only then. */
+async function openHttp2(server: TlsServer, { config, app, ...options }: ListenersOptions): Promise<Drain> {
+  const { serveHttp2 } = await import('./http/server/http2.ts')
+  const patience = patienceWith({ keepAliveTimeout: config.http.keepAliveSeconds * 1_000 })
+  return serveHttp2(server, { ...options, handle: app.routing, patience })
 }
 
 /** Lets clients resume TLS sessions on every node; returns a function that stops this. */

@@ -145,6 +145,9 @@ function transportErrors({ http, production, plain }: Settings & Profile) {
       `PLINTH_TLS=off is not valid: expected PLINTH_TRUSTED_PROXIES to name the proxy that speaks HTTPS${local}`,
     )
   }
+  if (tls === 'off' && http.http2) {
+    errors.push('PLINTH_HTTP2=true is not valid with PLINTH_TLS=off: expected the proxy to offer HTTP/2')
+  }
   const base = http.baseUrl ?? http.authUrl
   if (base !== null && base.startsWith('http:') !== plain) {
     const because = plain

@@ -19,6 +19,7 @@ export const httpSettings = ({ production, plain }: Profile) => ({
   ),
   tlsCertFile: named('PLINTH_TLS_CERT_FILE', optional(text('', 'PEM certificate chain; created on the first run'))),
   tlsKeyFile: named('PLINTH_TLS_KEY_FILE', optional(text('', 'PEM private key; created on the first run'))),
+  http2: named('PLINTH_HTTP2', flag(false, 'Whether clients may use HTTP/2; needs PLINTH_TLS=on')),
   trustedProxies: named('PLINTH_TRUSTED_PROXIES', cidrs('', 'Proxies whose X-Forwarded-Proto is trusted', false)),
   keepAliveSeconds: named('PLINTH_KEEP_ALIVE', integer(1, 3_600, 75, 'Seconds that an idle connection stays open')),
   drainSeconds: named(

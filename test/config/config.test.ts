@@ -124,6 +124,7 @@ const rows: Record<string, Row> = {
     valid: [['off', 'off']],
     invalid: [['no', /one of on, off$/]],
   },
+  PLINTH_HTTP2: { key: 'http.http2', development: false, ...flag },
   PLINTH_TRUSTED_PROXIES: {
     ...{ key: 'http.trustedProxies', development: [], ...cidrs },
     invalid: [...cidrs.invalid, ['10.0.0.1, 0.0.0.0/0', /not of all \(0\.0\.0\.0\/0\)$/]],
@@ -547,6 +548,10 @@ describe('readConfig', () => {
       const said = message({ ...off, PLINTH_HOST: '0.0.0.0' })
       assert.match(said, needsProxy)
       assert.match(said, /, or a loopback address as PLINTH_HOST$/)
+    })
+
+    it('is rejected with PLINTH_HTTP2=true', () => {
+      assert.match(message({ ...proxied, PLINTH_HTTP2: 'true' }), /^PLINTH_HTTP2=true is not valid with PLINTH_TLS=off/)
     })
 
     it('requires an http:// base URL on localhost; without it, or behind a proxy, https:// is required', () => {

@@ -3,7 +3,8 @@ import type { Socket } from 'node:net'
 import fastifyPlugin from 'fastify-plugin'
 import { Problem, type ProblemCode } from '../problems/problem.ts'
 
-const maxUrlLength = 8_192
+/** The maximum length of a request target, in characters. */
+export const maxUrlLength = 8_192
 const maxHeaderFields = 100
 
 /** Headers that may occur only once. If one were repeated, a proxy and this service could use different values. */

@@ -83,6 +83,8 @@ export function render(
     .header('content-type', codeForm ? 'application/json; charset=utf-8' : 'application/problem+json; charset=utf-8')
     .serializer(JSON.stringify)
   addVary(reply, 'Accept')
+  // HTTP/2 has no such field, and closes no connection because of a single request (RFC 9113 §8.2.2).
+  if (request.raw.httpVersionMajor === 2) reply.removeHeader('connection')
   for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
   // Rate-limit and quota errors have the same one-field body in both error formats.
   if (isLimit) return reply.send({ error: problem.message })

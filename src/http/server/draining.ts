@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { type AddressInfo, connect, Server as NetServer, type Socket } from 'node:net'
-import { Server as TlsServer } from 'node:tls'
+import { type TLSSocket, Server as TlsServer } from 'node:tls'
 import { type LingerOptions, linger } from './lingering-close.ts'
 
 /** Stops a server without losing requests. */
@@ -48,7 +48,9 @@ export function drainable(server: Server, options: LingerOptions): Drain {
   return {
     begin: () => {
       for (const socket of speaking) endGently(socket, end)
-      server.on(connected(server), (socket: Socket) => endGently(socket, end))
+      server.on(connected(server), (socket: Socket) => {
+        if (!isHttp2(socket)) endGently(socket, end)
+      })
       closeAfterResponse(server)
     },
     finish: async () => {
@@ -94,7 +96,10 @@ async function stopListening(server: Listening): Promise<void> {
 
 const connected = (server: Server) => (server instanceof TlsServer ? 'secureConnection' : 'connection')
 
-/** Tracks the open connections of a server, and those that are ready for HTTP (with TLS, after the handshake). */
+/** Returns whether a client has chosen HTTP/2 during the TLS handshake (RFC 7301); `serveHttp2` drains these connections. */
+export const isHttp2 = (socket: Socket): boolean => (socket as Partial<TLSSocket>).alpnProtocol === 'h2'
+
+/** Tracks the open connections of a server, and those that are ready for HTTP/1.1 (with TLS, after the handshake). */
 function connectionsOf(server: Server) {
   const all = new Set<Socket>()
   const speaking = new Set<RespondingSocket>()
@@ -102,7 +107,10 @@ function connectionsOf(server: Server) {
     set.add(socket)
     socket.once('close', () => set.delete(socket))
   }
-  server.on('connection', track(all)).on(connected(server), track(speaking))
+  const trackSpeaking = track(speaking)
+  server.on('connection', track(all)).on(connected(server), (socket: Socket) => {
+    if (!isHttp2(socket)) trackSpeaking(socket)
+  })
   return { all, speaking }
 }
 

@@ -4,19 +4,21 @@ import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { ConnectionError } from 'fastify'
 import { securityHeaders } from '../policies/https.ts'
+import { maxUrlLength } from '../policies/request-integrity.ts'
 import type { ErrorsOptions } from '../problems/error-handler.ts'
 import { problemBody } from '../problems/error-handler.ts'
 import { Problem } from '../problems/problem.ts'
 import { type LingerOptions, linger, lingerOnClose } from './lingering-close.ts'
 
-const maxUrlLength = 8_192
-
-const malformed = new Problem('INVALID_INPUT', 'This is not a well-formed HTTP/1.1 request')
-const unknownMethod = new Problem('NOT_IMPLEMENTED', 'The method is unknown')
-const noTunnel = new Problem('NOT_IMPLEMENTED', 'CONNECT is not supported: the service is not a proxy')
-const tooLong = new Problem('URI_TOO_LONG', `The request target may have at most ${maxUrlLength} characters`)
-const tooLarge = new Problem('HEADERS_TOO_LARGE', 'The request line and headers together may have at most 16 KiB')
-const tooLate = new Problem('REQUEST_TIMEOUT', 'The request did not arrive in time')
+export const malformed = new Problem('INVALID_INPUT', 'This is not a well-formed HTTP/1.1 request')
+export const unknownMethod = new Problem('NOT_IMPLEMENTED', 'The method is unknown')
+export const noTunnel = new Problem('NOT_IMPLEMENTED', 'CONNECT is not supported: the service is not a proxy')
+export const tooLong = new Problem('URI_TOO_LONG', `The request target may have at most ${maxUrlLength} characters`)
+export const tooLarge = new Problem(
+  'HEADERS_TOO_LARGE',
+  'The request line and headers together may have at most 16 KiB',
+)
+export const tooLate = new Problem('REQUEST_TIMEOUT', 'The request did not arrive in time')
 const tooManyExtensions = new Problem('PAYLOAD_TOO_LARGE', 'The chunk extensions are too long')
 
 type UnroutedOptions = ErrorsOptions & LingerOptions
@@ -39,7 +41,7 @@ export const respondToParserError = (options: UnroutedOptions) => (error: Parser
   const current = socket._httpMessage
   if (unanswerable.has(error.code) || (current?.headersSent && !current.req.complete)) socket.destroy()
   else if (!current && socket.parser?.incoming?.complete === false) linger(socket, options)
-  else afterEarlierResponses(socket, () => close(socket, rawResponse(problemOf(error), socket, options), options))
+  else afterEarlierResponses(socket, () => close(socket, problemOf(error), options))
 }
 
 /**
@@ -49,7 +51,7 @@ export const respondToParserError = (options: UnroutedOptions) => (error: Parser
 export function handleUnrouted(server: Server, options: UnroutedOptions): void {
   lingerOnClose(server, options)
   server.on('connect', (_request, socket: RespondingSocket) => {
-    afterEarlierResponses(socket, () => close(socket, rawResponse(noTunnel, socket, options), options))
+    afterEarlierResponses(socket, () => close(socket, noTunnel, options))
   })
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
 }
@@ -82,36 +84,36 @@ const longTarget = new RegExp(`^[A-Z]+ [^ \\r\\n]{${maxUrlLength + 1}}`)
 const requestLine = /^[A-Za-z-]{1,40} \/[^ \r\n]* HTTP\/1\.[01]\r\n/
 
 /** Builds a response without Fastify. */
-function rawResponse(problem: Problem, socket: Socket, { baseUrl, now }: ErrorsOptions) {
+export function rawResponse(
+  problem: Problem,
+  isEncrypted: boolean,
+  { baseUrl, now }: Pick<ErrorsOptions, 'baseUrl' | 'now'>,
+) {
   const common = { requestId: randomUUID(), timestamp: new Date(now()).toISOString() }
   const body = JSON.stringify(problemBody(problem, baseUrl, common))
   const { 'strict-transport-security': hsts, ...hardening } = securityHeaders
   const headers = {
     // HSTS is sent only over HTTPS (RFC 6797 §7.2). A TLS proxy in front of the service adds its own header.
-    ...((socket as TLSSocket).encrypted && { 'strict-transport-security': hsts }),
+    ...(isEncrypted && { 'strict-transport-security': hsts }),
     ...hardening,
     'content-type': 'application/problem+json; charset=utf-8',
     'content-length': Buffer.byteLength(body),
     'cache-control': 'no-store',
     'x-error-code': problem.code,
     'x-request-id': common.requestId,
-    connection: 'close',
   }
   return { status: problem.status, headers, body }
 }
 
 /** Writes the last response on a connection and then closes the connection, even if the client does not. */
-function close(
-  socket: Socket,
-  { status, headers, body }: ReturnType<typeof rawResponse>,
-  options: LingerOptions,
-): void {
+function close(socket: Socket, problem: Problem, options: UnroutedOptions): void {
   // A response has already been written and is still in transit.
   if (!socket.writable) {
     socket.destroySoon()
     return
   }
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  const { status, headers, body } = rawResponse(problem, (socket as TLSSocket).encrypted === true, options)
+  const lines = Object.entries({ ...headers, connection: 'close' }).map(([name, value]) => `${name}: ${value}\r\n`)
   socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`)
   linger(socket, options)
 }

@@ -1,13 +1,17 @@
+import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 
 /** Returns a signal that is aborted once the response has been sent completely or its connection has closed. */
 export function responseEnd({ raw }: FastifyReply): AbortSignal {
   const end = new AbortController()
   // The connection may already have closed before the handler runs.
-  if (raw.closed || raw.destroyed) end.abort()
+  if (raw.closed || raw.destroyed || streamOf(raw)?.destroyed) end.abort()
   else raw.once('close', () => end.abort())
   return end.signal
 }
+
+/** Returns the HTTP/2 stream of a response; its other properties do not show that it was closed. */
+const streamOf = (response: ServerResponse) => (response as { stream?: { destroyed: boolean } }).stream
 
 /** Runs a callback when the signal is aborted, or immediately if it is already aborted. */
 export function whenAborted(signal: AbortSignal, run: () => void): void {

@@ -10,7 +10,8 @@ import { responseClass } from './raw-headers.ts'
 import { requestId } from './request-id.ts'
 
 const bodyLimitBytes = 1_048_576
-const headersLimitBytes = 16_384
+/** The maximum size of a request line and its header fields. */
+export const headersLimitBytes = 16_384
 
 /**
  * Timeouts for the TLS handshake, the request head and the whole request; the interval at which they are checked; and the
@@ -21,6 +22,12 @@ const patience = {
   ...{ handshakeTimeout: 10_000, headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000 },
   keepAliveTimeout: 75_000,
 }
+
+/** Timeouts in ms. */
+export type Patience = typeof patience
+
+/** Returns the timeouts, of which `changes` may override some. */
+export const patienceWith = (changes: Partial<Patience> = {}): Patience => ({ ...patience, ...changes })
 
 /**
  * A client can resume a TLS session for an hour. By default, the context is derived from the command line, so that processes
@@ -34,21 +41,24 @@ export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions
   /** Called before a request that the router could not parse is rejected; may set headers and return a different problem. */
   beforeRouterError?: (request: FastifyRequest, reply: FastifyReply) => Problem | undefined
   /** Overrides individual timeouts, in milliseconds. */
-  patience?: Partial<typeof patience>
+  patience?: Partial<Patience>
+  /** Whether clients may choose HTTP/2 during the TLS handshake, which `serveHttp2` then handles. */
+  http2?: boolean
 }
 
 /** Returns the server options: limits, timeouts, and the responses to requests that do not reach a route. */
 export function serverOptions(settings: ServerSettings) {
-  const { requestTimeout, keepAliveTimeout, handshakeTimeout, ...arriving } = { ...patience, ...settings.patience }
+  const { requestTimeout, keepAliveTimeout, handshakeTimeout, ...arriving } = patienceWith(settings.patience)
   // `requestIntegrity` checks for Host instead, so that responses to requests without Host have the usual error body.
   const server = {
     ...{ ...arriving, maxHeaderSize: headersLimitBytes, requireHostHeader: false },
     ServerResponse: responseClass,
   }
-  const { tls } = settings
+  const { tls, http2 } = settings
+  const protocols = http2 ? { ALPNProtocols: ['h2', 'http/1.1'] } : {}
   return {
     ...(tls
-      ? { https: { ...tls, ...server, ...sessions, handshakeTimeout, minVersion: 'TLSv1.2' as const } }
+      ? { https: { ...tls, ...server, ...sessions, ...protocols, handshakeTimeout, minVersion: 'TLSv1.2' as const } }
       : { http: server }),
     logger: false,
     genReqId: requestId as never,

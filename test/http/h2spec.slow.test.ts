@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { describe, it } from 'node:test'
+import { Server as TlsServer } from 'node:tls'
+import { serveHttp2 } from '../../src/http/server/http2.ts'
+import { patienceWith } from '../../src/http/server/server-options.ts'
+import { localCertificates } from '../../src/tls/certificates.ts'
+import { testApp } from '../support/app.ts'
+import { onSqlite } from '../support/engines.ts'
+import { later } from '../support/timers.ts'
+
+/**
+ * What nghttp2, the implementation in Node.js, does differently, in every server of Node.js: it ignores frames on streams
+ * that it has closed and priorities, and closes the connection where only a stream has to end.
+ */
+const ofNodeJs = [
+  'closed: Sends a DATA frame after sending RST_STREAM frame',
+  'closed: Sends a HEADERS frame after sending RST_STREAM frame',
+  'closed: Sends a DATA frame',
+  'closed: Sends a HEADERS frame',
+  'Sends stream identifier that is numerically smaller than previous',
+  'Sends PRIORITY frame that depend on itself',
+  'Sends a PRIORITY frame with 0x0 stream identifier',
+  'Sends a PING frame with ACK',
+  'Sends multiple WINDOW_UPDATE frames increasing the flow control window to above 2^31-1 on a stream',
+]
+
+const skip = spawnSync('h2spec', ['--version']).error ? 'h2spec is not installed' : false
+
+onSqlite((engine) => {
+  describe('h2spec', { skip }, () => {
+    it('finds no deviation from RFC 7540 and RFC 7541 but those of Node.js itself', async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'plinth-h2spec-'))
+      const db = await engine.database()
+      const { app } = await testApp(db, { tls: await localCertificates(folder, [], Date.now), http2: true })
+      assert.ok(app.server instanceof TlsServer)
+      const about = { baseUrl: 'https://plinth.test', now: Date.now, later, patience: patienceWith() }
+      const sessions = serveHttp2(app.server, { ...about, handle: app.routing })
+      await app.listen({ port: 0, host: '127.0.0.1' })
+      const { port } = app.server.address() as AddressInfo
+      const options = ['-h', '127.0.0.1', '-p', `${port}`, '--tls', '--insecure', '--path', '/livez', '--timeout', '3']
+      const child = spawn('h2spec', options, { stdio: ['ignore', 'pipe', 'inherit'] })
+      const [output] = await Promise.all([text(child.stdout), once(child, 'close')])
+      sessions.cut()
+      await app.close()
+      await db.close()
+      rmSync(folder, { recursive: true })
+      const failed = [...output.matchAll(/^ *× \d+: (.+)$/gm)].map(([, what]) => what)
+      assert.match(output, /\d+ tests, \d+ passed/)
+      assert.deepEqual(
+        failed.filter((what = '') => !ofNodeJs.includes(what)),
+        [],
+        output,
+      )
+    })
+  })
+})
