@@ -47,7 +47,9 @@ export async function openAuthorization(options: AuthorizationOptions) {
   const { config, definition, stores, baseUrl, audit, revocations, now, monotonic, report, keyNotices } = options
   const { scopes, users: { userinfo = [] } = {} } = definition
   const { db, sealer } = stores
-  const keys = await keyRing({ db, sealer, now, onCreated: keyNotices.onCreated })
+  const { signingAlgorithm } = config.oauth
+  const sources = { db, sealer, algorithm: signingAlgorithm }
+  const keys = await keyRing({ ...sources, now, onCreated: keyNotices.onCreated })
   const own = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
   const tokens = { ...own, revocations, sharedSecret: sharedSecret(config) }
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds } = config.oauth
@@ -68,7 +70,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
     return currentServer(keys, { ...tokens, ...users, ...about, sealer })
   }
   const notices = { onError: report, onRotated: keyNotices.onRotated }
-  const stopMaintenance = maintainKeys(keys, { db, sealer }, sweepClock(db, monotonic, report), notices)
+  const stopMaintenance = maintainKeys(keys, sources, sweepClock(db, monotonic, report), notices)
   return {
     people: users,
     provider: await provider(),
@@ -78,6 +80,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
     readApiKey: apiKeys.read,
     docsClientId,
     consoleClientId,
+    signingAlgorithm,
     stop: async () => {
       stopMaintenance()
       await Promise.all([apiKeys.flush(), trusted?.keys.close()])

@@ -1,6 +1,7 @@
 import { clientIdPattern, clientIdRule } from '../oauth/clients/validate.ts'
+import { signingAlgorithms } from '../oauth/keys/key-algorithms.ts'
 import { cidrs, issuer } from './address.ts'
-import { integer, named, optional, type Profile, scopeList, text } from './setting.ts'
+import { choice, integer, named, optional, type Profile, scopeList, text } from './setting.ts'
 
 const loopback = '127.0.0.0/8,::1/128'
 
@@ -12,6 +13,10 @@ export const oauthSettings = ({ production }: Profile) => ({
   accessTokenSeconds: named(
     'PLINTH_ACCESS_TOKEN_TTL',
     integer(60, 86_400, 900, 'Lifetime of an access token, seconds'),
+  ),
+  signingAlgorithm: named(
+    'PLINTH_SIGNING_ALGORITHM',
+    choice(signingAlgorithms, 'RS256', 'Algorithm of new keys, which sign access and ID tokens'),
   ),
   bootstrapClientId: named(
     'PLINTH_BOOTSTRAP_CLIENT_ID',

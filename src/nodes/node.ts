@@ -42,6 +42,7 @@ function comparedSettings({ config, masterKey }: NodeOptions): ComparedSettings 
     PLINTH_RESULTS_URL: results.startsWith('s3:') ? results : 'a folder',
     REDIS_URL: rateLimits.redisUrl === null ? null : 'set',
     PLINTH_ACCESS_TOKEN_TTL: String(oauth.accessTokenSeconds),
+    PLINTH_SIGNING_ALGORITHM: oauth.signingAlgorithm,
     PLINTH_JWT_SHARED_SECRET: secret && `a secret with the fingerprint ${digestOf(secret).slice(0, 8)}`,
     PLINTH_TRUSTED_ISSUER: oauth.trustedIssuer,
     PLINTH_VERSIONS: JSON.stringify(versions.plans),

@@ -129,6 +129,15 @@ const rows: Record<string, Row> = {
     ...{ key: 'http.trustedProxies', development: [], ...cidrs },
     invalid: [...cidrs.invalid, ['10.0.0.1, 0.0.0.0/0', /not of all \(0\.0\.0\.0\/0\)$/]],
   },
+  PLINTH_SIGNING_ALGORITHM: {
+    key: 'oauth.signingAlgorithm',
+    development: 'RS256',
+    valid: [
+      ['ES256', 'ES256'],
+      ['EdDSA', 'EdDSA'],
+    ],
+    invalid: [['HS256', /one of RS256, ES256, EdDSA$/]],
+  },
   PLINTH_JWT_SHARED_SECRET: {
     key: 'oauth.jwtSharedSecret',
     development: null,

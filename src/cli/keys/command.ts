@@ -43,7 +43,7 @@ export function keysCommand(configuration: () => Config): Command {
     .description('Publish a new signing key and sign with it from tomorrow; the service does so itself every 90 days')
     .option('--now', 'sign with it at once: clients that cache the JWKS reject its tokens until they fetch it again')
     .option('--discard', 'also reject every token signed so far, for a leaked key; implies --now')
-    .action((options) => using((stores) => rotate(stores, options)))
+    .action((options) => using((stores) => rotate(stores, configuration().oauth, options)))
   keys
     .command('rotate-master')
     .description(
@@ -92,10 +92,15 @@ async function revoke(stores: Stores, id: string): Promise<void> {
   print(`Revoked ${id}`)
 }
 
-async function rotate({ db, sealer }: Stores, { now = false, discard = false }): Promise<void> {
-  await signingKeys({ db, sealer, now: Date.now })
+async function rotate(
+  { db, sealer }: Stores,
+  { signingAlgorithm: algorithm }: Config['oauth'],
+  { now = false, discard = false },
+): Promise<void> {
+  const sources = { db, sealer, algorithm, now: Date.now }
+  await signingKeys(sources)
   const options = { immediately: now || discard, discard }
-  const { published, retired } = await rotateOnRequest({ db, sealer, now: Date.now, actor: operator }, options)
+  const { published, retired } = await rotateOnRequest({ ...sources, actor: operator }, options)
   print(
     published
       ? `Published ${published.kid}, signs from ${published.activeFrom}`

@@ -8,6 +8,10 @@ export interface PublicKeys {
   refresh?: () => Promise<void>
 }
 
+/** The algorithms with which this service can sign tokens (RFC 7518 §3.1, RFC 8037). */
+export const signingAlgorithms = ['RS256', 'ES256', 'EdDSA'] as const
+export type SigningAlgorithm = (typeof signingAlgorithms)[number]
+
 const minModulusBits = 2_048
 
 /**

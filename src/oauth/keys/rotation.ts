@@ -3,6 +3,7 @@ import { type AuditActor, auditRecorder } from '../../audit/chain.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 import { iso } from '../../storage/ids.ts'
+import type { SigningAlgorithm } from './key-algorithms.ts'
 import { unsealed } from './signing-keys.ts'
 import {
   cookieKeysContext,
@@ -36,6 +37,8 @@ export interface RotationSources {
   /** Milliseconds since the epoch. */
   now: () => number
   random?: (size: number) => Uint8Array
+  /** The algorithm of a new key; by default RS256. */
+  algorithm?: SigningAlgorithm | undefined
   actor: AuditActor
 }
 
@@ -66,9 +69,10 @@ export interface Rotated {
 }
 
 /**
- * Plans scheduled changes: publishing a successor a day before it signs, and removing keys whose last token has expired.
+ * Plans scheduled changes: publishing a successor a day before it signs, and removing keys whose last token has expired. A
+ * key with another algorithm than the configured one gets its successor at once.
  */
-export function planScheduled(keys: readonly StoredKey[], now: number): Plan {
+export function planScheduled(keys: readonly StoredKey[], now: number, algorithm: SigningAlgorithm = 'RS256'): Plan {
   const at = iso(now)
   const current = keys.find(({ activeFrom }) => activeFrom <= at)
   const hasSuccessor = keys.some(({ activeFrom }) => activeFrom > at)
@@ -76,7 +80,8 @@ export function planScheduled(keys: readonly StoredKey[], now: number): Plan {
     const successor = keys.findLast(({ activeFrom }) => activeFrom > key.activeFrom)
     return successor !== undefined && Date.parse(successor.activeFrom) + verifiesAfterMs <= now
   })
-  const rotatesAt = Date.parse(current?.activeFrom ?? at) + lifeMs
+  const isReplaced = current !== undefined && current.alg !== algorithm
+  const rotatesAt = isReplaced ? now : Date.parse(current?.activeFrom ?? at) + lifeMs
   if (hasSuccessor || now < rotatesAt - publishedAheadMs) return { retired }
   return { activeFrom: iso(Math.max(rotatesAt, now + publishedAheadMs)), retired }
 }
@@ -99,10 +104,10 @@ export function planRequested(
  * and the check costs one read.
  */
 export async function rotateOnSchedule(sources: RotationSources): Promise<Rotated> {
-  const { db, now } = sources
-  const { activeFrom, retired } = planScheduled(await storedKeys(db.read), now())
+  const { db, now, algorithm } = sources
+  const { activeFrom, retired } = planScheduled(await storedKeys(db.read), now(), algorithm)
   if (activeFrom === undefined && retired.length === 0) return { published: undefined, retired: [] }
-  return rotate(sources, (keys) => planScheduled(keys, now()))
+  return rotate(sources, (keys) => planScheduled(keys, now(), algorithm))
 }
 
 /** Applies a requested rotation; running services load the new keys within 15 seconds. */
@@ -122,13 +127,13 @@ async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Pla
 }
 
 async function prepare(sources: RotationSources, plan: (keys: StoredKey[]) => Plan): Promise<RotateIn> {
-  const { db, sealer, now } = sources
+  const { db, sealer, now, algorithm } = sources
   const cookieKeys = await storedCookieKeys(db)
   if (cookieKeys === undefined)
     throw new Error('There are no signing keys yet; the first start of the service creates them')
   // Generate the key outside the transaction, which must await only the database. The key is discarded if no rotation is
   // due.
-  const spare = await createKey(sealer, iso(now()), '')
+  const spare = await createKey(sealer, iso(now()), '', algorithm)
   return async (tx) => {
     await lockKeys(tx, cookieKeys)
     const keys = await storedKeys(tx)

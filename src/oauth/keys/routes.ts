@@ -7,11 +7,14 @@ import { idempotentWrite } from '../../idempotency/idempotent-write.ts'
 import { iso } from '../../storage/ids.ts'
 import { Narrowed } from '../admin-schemas.ts'
 import type { AdminOptions } from '../clients/routes.ts'
+import type { SigningAlgorithm } from './key-algorithms.ts'
 import { lifeMs, prepareRotation, publishedAheadMs, verifiesAfterMs } from './rotation.ts'
 import { signingKeys } from './signing-keys.ts'
 import { type StoredKey, storedKeys } from './stored-keys.ts'
 
 export interface KeyRouteOptions extends AdminOptions {
+  /** The algorithm of new keys; by default RS256. */
+  signingAlgorithm?: SigningAlgorithm
   /** Loads the keys into this process after a rotation; other processes load them within 15 seconds. */
   reloadKeys?: () => Promise<void>
   report: (error: unknown, requestId: string) => void
@@ -84,7 +87,7 @@ function schedule(keys: readonly StoredKey[], nowMs: number) {
 
 /** Routes that list the signing keys and rotate them, like `plinth keys rotate`. */
 export const signingKeyRoutes: FastifyPluginAsyncTypebox<KeyRouteOptions> = async (app, options) => {
-  const { db, sealer, now, random, reloadKeys, report } = options
+  const { db, sealer, now, random, signingAlgorithm: algorithm, reloadKeys, report } = options
   const ofList = { tags, operationId: 'listSigningKeys', summary: 'List the signing keys, latest first' }
   const list = { ...ofList, querystring: Narrowed, response: { 200: Type.Array(SigningKeyView) } }
   const reads = { scope: 'admin', cache: 'private', fields: true } as const
@@ -96,8 +99,8 @@ export const signingKeyRoutes: FastifyPluginAsyncTypebox<KeyRouteOptions> = asyn
   app.post(`${path}/rotate`, { config: writes, schema }, async (request, reply) => {
     const { immediately = false, discard = false } = request.body
     checkPostPreconditions(request)
-    await signingKeys({ db, sealer, now, random })
-    const sources = { db, sealer, now, random, actor: auditActor(request) }
+    await signingKeys({ db, sealer, now, random, algorithm })
+    const sources = { db, sealer, now, random, algorithm, actor: auditActor(request) }
     const rotateIn = await prepareRotation(sources, { immediately: immediately || discard, discard })
     const body = await idempotentWrite(request, reply, db.write, async (tx) => {
       const { published, retired } = await rotateIn(tx)

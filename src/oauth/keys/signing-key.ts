@@ -6,8 +6,8 @@ import { ExternalSigningKey } from 'oidc-provider'
 const signed = promisify(sign)
 
 /**
- * A private key for oidc-provider that never exposes its private JWK: the provider passes in the data to sign. Signs with
- * RS256 (RFC 7518 §3.3) in the thread pool, at half the event-loop cost of Web Crypto.
+ * A private key for oidc-provider that never exposes its private JWK: the provider passes in the data to sign. Signs in the
+ * thread pool (RFC 7518 §3.3, §3.4, RFC 8037 §3.1), for RS256 at half the event-loop cost of Web Crypto.
  */
 export class SigningKey extends ExternalSigningKey {
   readonly #jwk: Pick<JWK, 'kid' | 'alg'>
@@ -35,6 +35,8 @@ export class SigningKey extends ExternalSigningKey {
   }
 
   override sign(data: Uint8Array): Promise<Buffer> {
-    return signed('sha256', data, this.#privateKey)
+    if (this.alg === 'EdDSA') return signed(null, data, this.#privateKey)
+    // ES256 signatures are two numbers of fixed length; RSA ignores this option.
+    return signed('sha256', data, { key: this.#privateKey, dsaEncoding: 'ieee-p1363' })
   }
 }

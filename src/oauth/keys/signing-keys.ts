@@ -2,6 +2,7 @@ import { createPublicKey, type KeyObject, randomBytes } from 'node:crypto'
 import type { JWK } from 'jose'
 import type { Database } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
+import type { SigningAlgorithm } from './key-algorithms.ts'
 import {
   cookieKeysContext,
   createKey,
@@ -29,6 +30,8 @@ export interface KeySources {
   /** Milliseconds since the epoch. */
   now: () => number
   random?: (size: number) => Uint8Array
+  /** The algorithm of a key that is created; by default RS256. */
+  algorithm?: SigningAlgorithm | undefined
   /** Called with the `kid` of the first key after its creation. */
   onCreated?: ((kid: string) => void) | undefined
 }
@@ -56,9 +59,10 @@ const stored = async (db: Database): Promise<Stored> => ({
 
 const isComplete = ({ keys, cookieKeys }: Stored) => keys.length > 0 && cookieKeys !== undefined
 
-async function createMissing({ db, sealer, now, random = randomBytes, onCreated }: KeySources): Promise<void> {
+async function createMissing(sources: KeySources): Promise<void> {
+  const { db, sealer, now, random = randomBytes, algorithm, onCreated } = sources
   const at = new Date(now()).toISOString()
-  const key = await createKey(sealer, at, at)
+  const key = await createKey(sealer, at, at, algorithm)
   const cookieKeys = sealer.seal(JSON.stringify([newCookieKey(random)]), cookieKeysContext)
   const isCreated = await db.write(async (tx) => {
     await lockKeys(tx, cookieKeys)

@@ -1,9 +1,10 @@
-import { generateKeyPair } from 'node:crypto'
+import { generateKeyPair, type KeyObject } from 'node:crypto'
 import { promisify } from 'node:util'
 import { calculateJwkThumbprint, type JWK } from 'jose'
 import type { SealedColumn } from '../../storage/data-keys/sealed-columns.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
+import type { SigningAlgorithm } from './key-algorithms.ts'
 
 /** A stored signing key. The private key is encrypted. */
 export interface StoredKey {
@@ -28,16 +29,24 @@ export const sealedKeys: readonly SealedColumn[] = [
   },
 ]
 
-/**
- * Creates an RSA 2048 key for RS256, which every client can verify. Takes about 100 ms, but does not block the main
- * thread.
- */
-export async function createKey(sealer: Sealer, createdAt: string, activeFrom: string): Promise<StoredKey> {
-  const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 })
-  const key = privateKey.export({ format: 'jwk' }) as JWK
+const newPrivateKey: Readonly<Record<SigningAlgorithm, () => Promise<KeyObject>>> = {
+  // Takes about 100 ms, but does not block the main thread.
+  RS256: async () => (await promisify(generateKeyPair)('rsa', { modulusLength: 2048 })).privateKey,
+  ES256: async () => (await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' })).privateKey,
+  EdDSA: async () => (await promisify(generateKeyPair)('ed25519')).privateKey,
+}
+
+/** Creates a key: RSA with 2048 bits, P-256 or Ed25519. */
+export async function createKey(
+  sealer: Sealer,
+  createdAt: string,
+  activeFrom: string,
+  alg: SigningAlgorithm = 'RS256',
+): Promise<StoredKey> {
+  const key = (await newPrivateKey[alg]()).export({ format: 'jwk' }) as JWK
   const kid = await calculateJwkThumbprint(key)
-  const sealed = sealer.seal(JSON.stringify({ ...key, kid, alg: 'RS256', use: 'sig' }), keyContext(kid))
-  return { kid, alg: 'RS256', privateSealed: sealed, createdAt, activeFrom }
+  const sealed = sealer.seal(JSON.stringify({ ...key, kid, alg, use: 'sig' }), keyContext(kid))
+  return { kid, alg, privateSealed: sealed, createdAt, activeFrom }
 }
 
 const cookieKeyBytes = 32

@@ -1,8 +1,8 @@
 import type { AdapterFactory, Configuration } from 'oidc-provider'
+import { algorithmOf } from '../keys/key-algorithms.ts'
 import { SigningKey } from '../keys/signing-key.ts'
 
 const minKeyLength = 32
-const minModulusBits = 2_048
 
 /**
  * Throws on unsafe oidc-provider settings: development defaults, and missing settings that do not prevent the provider
@@ -15,13 +15,12 @@ export function assertSafeSettings(settings: Configuration): void {
 
 function violationsOf({ adapter, cookies, jwks, features, pkce, clientBasedCORS }: Configuration): string[] {
   const keys = (cookies?.keys ?? []) as readonly unknown[]
-  const signing = (jwks?.keys ?? []) as readonly PublicParts[]
-  const bits = (modulus = '') => Buffer.from(modulus, 'base64url').length * 8
+  const signing = (jwks?.keys ?? []) as readonly unknown[]
   const rules: [broken: boolean, violation: string][] = [
     [keys.length === 0, 'cookies would not be signed'],
     [keys.some((key) => String(key).length < minKeyLength), 'a cookie key is too short'],
     [signing.length === 0, 'tokens would be signed with publicly known keys'],
-    [signing.some((key) => !isPrivate(key) || bits(key.n) < minModulusBits), 'a signing key is weak or not private'],
+    [!signing.every(isSafe), 'a signing key is weak or not private'],
     [typeof adapter !== 'function', 'all records would be stored only in memory'],
     [
       typeof adapter === 'function' && !isWhole(adapter as AdapterFactory),
@@ -36,12 +35,11 @@ function violationsOf({ adapter, cookies, jwks, features, pkce, clientBasedCORS 
   return rules.filter(([broken]) => broken).map(([, violation]) => violation)
 }
 
-interface PublicParts {
-  n?: string
-}
-
-/** Returns whether a signing key is private. Checks the class, because SigningKey never exposes its private JWK. */
-const isPrivate = (key: PublicParts): boolean => key instanceof SigningKey
+/**
+ * Returns whether a signing key is private and long enough for its algorithm. Checks the class, because SigningKey never
+ * exposes its private JWK.
+ */
+const isSafe = (key: unknown): boolean => key instanceof SigningKey && algorithmOf(key.keyObject()) !== undefined
 
 function isWhole(adapter: AdapterFactory): boolean {
   const store = adapter('AuthorizationCode')

@@ -4,6 +4,7 @@ import type { Audit } from '../../audit/buffer.ts'
 import type { Frame } from '../../http/pages/layout.ts'
 import type { Database } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
+import type { SigningAlgorithm } from '../keys/key-algorithms.ts'
 import type { SigningKey } from '../keys/signing-key.ts'
 import type { SigningKeys } from '../keys/signing-keys.ts'
 import { loggedOutBody, loggedOutTitle, logoutBody, logoutTitle } from '../pages/logout.ts'
@@ -57,6 +58,8 @@ const clientAuthMethods: ClientAuthMethod[] = ['client_secret_basic', 'client_se
 export function configuration(options: AuthorizationServerOptions, api: Api, signing: SigningKey[]): Configuration {
   const { db, issuer, keys, frame, accessTokenSeconds, accessTokenType = 'JWT', userinfo = [] } = options
   const adapter = records(options)
+  // The algorithm in use, and those of keys that were replaced or will follow: clients cache this list.
+  const algorithms = [...new Set(signing.map(({ alg }) => alg as SigningAlgorithm))]
   return {
     adapter,
     jwks: { keys: signing },
@@ -70,7 +73,8 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     clientAuthMethods,
     extraClientMetadata: { properties: ownMetadata },
     // The stored secret is a digest, not a key, and must not sign or encrypt anything.
-    enabledJWA: { idTokenSigningAlgValues: ['RS256'], clientAuthSigningAlgValues: [] },
+    enabledJWA: { idTokenSigningAlgValues: algorithms, clientAuthSigningAlgValues: [] },
+    clientDefaults: { id_token_signed_response_alg: algorithms[0] as SigningAlgorithm },
     // If it could be omitted, a code could be redeemed without its redirect_uri (RFC 6749 §4.1.3).
     allowOmittingSingleRegisteredRedirectUri: false,
     pkce: { required: (_ctx, client) => client.clientAuthMethod === 'none' },

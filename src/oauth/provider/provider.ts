@@ -1,5 +1,7 @@
+import { decodeProtectedHeader } from 'jose'
 import Provider, { errors, type KoaContextWithOIDC } from 'oidc-provider'
 import type { Frame } from '../../http/pages/layout.ts'
+import type { SigningAlgorithm } from '../keys/key-algorithms.ts'
 import { SigningKey } from '../keys/signing-key.ts'
 import { loggedOutBody, loggedOutTitle } from '../pages/logout.ts'
 import { accessTokenReader } from '../tokens/access-tokens.ts'
@@ -20,8 +22,9 @@ import { allowPassword } from './password-grant.ts'
 export function authorizationServer(options: AuthorizationServerOptions): Provider {
   const { issuer, audience, db, sealer, now, report, frame } = options
   const scope = Object.keys(options.scopes).join(' ')
-  const api: Api = { audience, scope, accessTokenFormat: 'jwt', jwt: { sign: { alg: 'RS256' } } }
   const signing = options.keys.jwks.keys.map((jwk) => new SigningKey(jwk))
+  const alg = signing[0]?.alg as SigningAlgorithm
+  const api: Api = { audience, scope, accessTokenFormat: 'jwt', jwt: { sign: { alg } } }
   const settings = configuration(options, api, signing)
   assertSafeSettings(settings)
   const provider = new Provider(issuer, settings)
@@ -34,6 +37,7 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   revokeOnLogout(provider)
   skipLogoutPrompt(provider, frame)
   typeIdTokens(provider, signing[0] as SigningKey)
+  acceptEarlierHints(provider, signing)
   allowClientCredentials(provider, api)
   allowPassword(provider, api, options)
   suppressCors(provider)
@@ -157,6 +161,19 @@ function typeIdTokens(provider: Provider, key: SigningKey): void {
     const { alg, ...fields } = JSON.parse(Buffer.from(header, 'base64url').toString())
     const input = `${encoded({ alg, typ: 'JWT', ...fields })}.${payload}`
     return `${input}.${(await key.sign(Buffer.from(input))).toString('base64url')}`
+  }
+}
+
+/**
+ * Accepts an `id_token_hint` that was signed with the algorithm of any key, not only with the one that is in use
+ * (OpenID Connect RP-Initiated Logout §2).
+ */
+function acceptEarlierHints({ IdToken }: Provider, keys: readonly SigningKey[]): void {
+  const validate = IdToken.validate.bind(IdToken)
+  IdToken.validate = (token, client) => {
+    const { alg } = decodeProtectedHeader(token)
+    const isKnown = keys.some((key) => key.alg === alg)
+    return validate(token, isKnown ? Object.create(client, { idTokenSignedResponseAlg: { value: alg } }) : client)
   }
 }
 
