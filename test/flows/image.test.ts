@@ -49,7 +49,7 @@ async function replay({ name, steps }: Stage): Promise<void> {
       const target = join(place(name, 'app'), names.pop() as string)
       for (const path of names) {
         const source = from ? place(from, path) : join(project, path)
-        cpSync(source, names.length > 1 ? join(target, basename(path)) : target, { recursive: true })
+        cpSync(source, text.endsWith('/') ? join(target, basename(path)) : target, { recursive: true })
       }
     } else if (instruction === 'RUN') {
       const command = text.replaceAll('/data', place(name, 'data'))
