@@ -1,5 +1,6 @@
 import createClient from 'openapi-fetch'
 import { createContext, useContext } from 'react'
+import { request as sendRequest } from '../session/network.ts'
 import type { Session } from '../session/session.ts'
 import type { paths } from './schema.d.ts'
 
@@ -49,12 +50,12 @@ export interface Tagged<Row, Tag = string> {
 
 /**
  * Returns a `fetch` that sends the person's access token. If the service rejects the token, it refreshes the token and
- * sends the request once more.
+ * sends the request once more. Rejects with a `NetworkError` if there is no response.
  */
 export function authorizedFetch(session: Session): (request: Request) => Promise<Response> {
   const send = (request: Request, token: string) => {
     request.headers.set('authorization', `Bearer ${token}`)
-    return fetch(request)
+    return sendRequest(request)
   }
   return async (request) => {
     const again = request.clone()

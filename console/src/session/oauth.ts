@@ -1,5 +1,7 @@
 /** The OAuth 2.0 authorization code flow with PKCE (RFC 6749 §4.1, RFC 7636), for a public client in a browser. */
 
+import { request } from './network.ts'
+
 export const clientId = 'console'
 const redirectUri = `${location.origin}/console/signed-in`
 /** Holds the state of a login until the browser returns from the authorization server; removed then. */
@@ -33,7 +35,7 @@ const challengeOf = async (verifier: string) =>
 
 /** Returns all scopes of the service. The role of the user decides which of them are granted. */
 async function supportedScopes(): Promise<string[]> {
-  const response = await fetch('/.well-known/openid-configuration')
+  const response = await request('/.well-known/openid-configuration')
   if (!response.ok) throw new LoginError(`The service does not offer to sign in here (status ${response.status}).`)
   const { scopes_supported: scopes } = (await response.json()) as { scopes_supported: string[] }
   return scopes.filter((scope) => scope !== 'offline_access')
@@ -42,7 +44,10 @@ async function supportedScopes(): Promise<string[]> {
 /** A login that failed, with a message for the person. */
 export class LoginError extends Error {}
 
-/** Leaves the page for the authorization server, which asks for a password only if there is no session. */
+/**
+ * Leaves the page for the authorization server, which asks for a password only if there is no session. Rejects with a
+ * `LoginError` or `NetworkError` if the service does not respond as expected.
+ */
 export async function beginLogin(returnTo: string): Promise<void> {
   const pending: Pending = { state: randomText(), verifier: randomText(), returnTo }
   const scope = (await supportedScopes()).join(' ')
@@ -51,7 +56,8 @@ export async function beginLogin(returnTo: string): Promise<void> {
     ...{ client_id: clientId, redirect_uri: redirectUri, response_type: 'code', scope, state: pending.state },
     ...{ code_challenge: await challengeOf(pending.verifier), code_challenge_method: 'S256' },
   })
-  location.assign(`/oauth/authorize?${query}`)
+  // The page before must not begin a login again when the person goes back to it.
+  location.replace(`/oauth/authorize?${query}`)
 }
 
 /** Exchanges the code in the address of the redirect URI for tokens. Throws a `LoginError` if the login failed. */
@@ -80,9 +86,9 @@ interface TokenResponse {
 
 async function requestTokens(grant: Record<string, string>): Promise<Tokens> {
   const body = new URLSearchParams({ ...grant, client_id: clientId })
-  const response = await fetch('/oauth/token', { method: 'POST', body })
+  const response = await request('/oauth/token', { method: 'POST', body })
   if (response.status >= 500 || response.status === 429)
-    throw new TypeError(`The authorization server responded with ${response.status}.`)
+    throw new Error(`The authorization server responded with status ${response.status}.`)
   const answer = (await response.json()) as TokenResponse
   if (!response.ok) throw new LoginError(answer.error_description ?? 'The session has ended.')
   return {

@@ -24,7 +24,8 @@ export interface Session {
   /** Returns whether the session has ended, so that the person must log in again. */
   isExpired: () => boolean
   subscribe: (listener: () => void) => () => void
-  logIn: () => void
+  /** Leaves for the login, which returns to this page. Rejects if the service does not respond as expected. */
+  logIn: () => Promise<void>
   logOut: () => void
 }
 
@@ -78,7 +79,7 @@ function createSession(first: Tokens): Session {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
-    logIn: () => void beginLogin(location.pathname + location.search),
+    logIn: () => beginLogin(location.pathname + location.search + location.hash),
     logOut: () => endSession(tokens.idToken),
   }
 }

@@ -12,5 +12,7 @@ export function PageFailed({ error }: { error: unknown }) {
     addEventListener('online', reload)
     return () => removeEventListener('online', reload)
   }, [])
-  return <Failed error={error} {...(navigator.onLine && { onRetry: reload })} />
+  // The error of a missing script or of a fault in a page says nothing to the person.
+  const shown = error instanceof TypeError ? new Error('The page could not be loaded or shown.') : error
+  return <Failed error={shown} {...(navigator.onLine && { onRetry: reload })} />
 }

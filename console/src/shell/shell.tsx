@@ -7,8 +7,9 @@ import { navigation, visible } from '../navigation.ts'
 import { useIsExpired, useSession } from '../session/session.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import { FocusedPath, Page } from '../ui/page.tsx'
+import { messageOf } from '../ui/states.tsx'
 import { chooseTheme, useTheme } from '../ui/theme.ts'
-import { Toasts } from '../ui/toast.tsx'
+import { Toasts, toast } from '../ui/toast.tsx'
 import { Palette } from './palette.tsx'
 
 const paletteKey = /Mac|iPhone|iPad/.test(navigator.platform) ? '⌘K' : 'Ctrl K'
@@ -130,7 +131,7 @@ function Notices() {
     return (
       <div className="banner" role="alert">
         Your session has ended. What you see may be out of date.
-        <Button isCompact onPress={logIn}>
+        <Button isCompact onPress={() => logIn().catch((error: unknown) => toast(messageOf(error)))}>
           Sign in again
         </Button>
       </div>

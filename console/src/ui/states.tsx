@@ -50,13 +50,8 @@ export function ErrorNotice({ error }: { error: unknown }) {
   )
 }
 
-/** Returns a message for the person. Network errors have none of their own. */
-export function messageOf(error: unknown): string {
-  if (error instanceof ApiError) return error.message
-  if (error instanceof TypeError)
-    return 'The service cannot be reached. Check the connection and whether it is running.'
-  return error instanceof Error ? error.message : String(error)
-}
+/** Returns a message for the person. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 /**
  * Shows the data of a query, or its loading or error state. If data is already shown and a later request fails, the data

@@ -1,4 +1,5 @@
 import { ApiError, apiPrefix } from '../../api/client.ts'
+import { request } from '../../session/network.ts'
 import { type Access, accessOf } from '../records/document.ts'
 
 interface Schema {
@@ -66,7 +67,7 @@ export async function readOperations(): Promise<readonly Operation[]> {
 }
 
 async function readDocument(path: string): Promise<Document> {
-  const response = await fetch(path)
+  const response = await request(path)
   if (!response.ok) throw new ApiError(response, {})
   return (await response.json()) as Document
 }

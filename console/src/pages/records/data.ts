@@ -1,6 +1,7 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { ApiError, apiUrl, authorizedFetch, linkOf, type Tagged, unenclosed } from '../../api/client.ts'
+import { request } from '../../session/network.ts'
 import { type Session, useSession } from '../../session/session.ts'
 import type { Access, Document } from './document.ts'
 import { type Resource, type Row, resourcesOf } from './model.ts'
@@ -77,7 +78,7 @@ export function useResources() {
     queryKey: ['records', 'document'],
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: async () => {
-      const response = await fetch(apiUrl('/openapi.json'))
+      const response = await request(apiUrl('/openapi.json'))
       if (!response.ok) throw new ApiError(response, {})
       return resourcesOf((await response.json()) as Document)
     },
