@@ -99,6 +99,13 @@ forEachEngine((engine) => {
           await page.getByLabel('Name').fill('Batch')
           await page.getByLabel('Requests', { exact: true }).fill('600')
           await noFaults(page)
+          await page.route(/\/api\/keys$/, async (route) => {
+            await route.fetch()
+            await route.abort()
+          })
+          await press(page, 'Create API key')
+          await page.getByRole('alert').waitFor()
+          await page.unroute(/\/api\/keys$/)
           await press(page, 'Create API key')
           await said(page, 'Batch was created')
           assert.match(String(await page.locator('.notice code').textContent()), /^plk_/)
@@ -126,7 +133,7 @@ forEachEngine((engine) => {
           await press(page, 'Revoke the key')
           await said(page, 'There are no API keys')
         },
-        /412|422/,
+        /412|422|ERR_FAILED/,
       )
     })
 
@@ -178,6 +185,10 @@ forEachEngine((engine) => {
           await page
             .getByRole('textbox', { name: 'E-mail address', exact: true })
             .fill(`barbara-${engine.name}@example.com`)
+          await page.route(/\/invitation$/, (route) => route.fulfill({ status: 503, json: { detail: 'Later' } }))
+          await press(page, 'Invite')
+          await said(page, 'Later')
+          await page.unroute(/\/invitation$/)
           await press(page, 'Invite')
           await said(page, 'User invited')
           await page.keyboard.press('Escape')
@@ -201,7 +212,7 @@ forEachEngine((engine) => {
           await press(page, 'Lock the account')
           await said(page, /This is the last administrator who can log in/)
         },
-        /409/,
+        /409|503/,
       )
     })
 

@@ -1,5 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import { useAttempt } from '../../api/attempt.ts'
 import { type Api, type Tagged, unwrap, unwrapTagged, unwrapWithHeaders, useApi } from '../../api/client.ts'
 import { Button } from '../../ui/button.tsx'
 import { Conflict } from '../../ui/conflict.tsx'
@@ -96,10 +97,14 @@ function Expiry({ at }: { at: string | null }) {
 function CreateKey({ onClose, onCreated }: { onClose: () => void; onCreated: (created: CreatedApiKey) => void }) {
   const api = useApi()
   const queries = useQueryClient()
+  const attempt = useAttempt()
   const [draft, setDraft] = useState(() => draftOf())
   const creation = useMutation({
     mutationFn: async () => {
-      onCreated(await unwrap(api.POST('/api/keys', { body: bodyOf(draft) })))
+      const body = bodyOf(draft)
+      const create = (key: string) =>
+        unwrap(api.POST('/api/keys', { params: { header: { 'Idempotency-Key': key } }, body }))
+      onCreated(await attempt(body, create))
       onClose()
     },
     onSuccess: () => queries.invalidateQueries({ queryKey: ['api-keys'] }),

@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
+import { useAttempt } from '../../api/attempt.ts'
 import { unwrap, useApi } from '../../api/client.ts'
 import { Button } from '../../ui/button.tsx'
 import { SecretOnce } from '../../ui/copy.tsx'
@@ -38,17 +39,33 @@ export function InvitationLink({ invitation }: { invitation: Invitation }) {
   )
 }
 
+/** Returns a function that invites a user, or sends the same invitation again if the response was lost. */
+function useInvite() {
+  const api = useApi()
+  const attempt = useAttempt()
+  return (id: number, body?: { role: Role }) =>
+    attempt({ id, ...body }, (key) => {
+      const params = { path: { id }, header: { 'Idempotency-Key': key } }
+      return unwrap(api.POST('/api/users/{id}/invitation', { params, ...(body && { body }) }))
+    })
+}
+
 /** Adds a user and invites them. */
 export function NewUser({ onClose }: { onClose: () => void }) {
   const api = useApi()
   const queries = useQueryClient()
   const [draft, setDraft] = useState({ name: '', email: '', role: 'user' as Role })
   const set = (change: Partial<typeof draft>) => setDraft((before) => ({ ...before, ...change }))
+  // The user exists if only the invitation failed.
+  const [addedId, setAddedId] = useState<number | null>(null)
+  const [attemptUser, invite] = [useAttempt(), useInvite()]
   const invitation = useMutation({
     mutationFn: async ({ name, email, role }: typeof draft) => {
-      const user = await unwrap(api.POST('/users', { body: { name, email } }))
-      const params = { path: { id: user.id } }
-      return { id: user.id, ...(await unwrap(api.POST('/api/users/{id}/invitation', { params, body: { role } }))) }
+      const add = (key: string) =>
+        unwrap(api.POST('/users', { params: { header: { 'Idempotency-Key': key } }, body: { name, email } }))
+      const id = addedId ?? (await attemptUser({ name, email }, add)).id
+      setAddedId(id)
+      return { id, ...(await invite(id, { role })) }
     },
     // Also after an error: the user may have been added before the invitation failed.
     onSettled: () => queries.invalidateQueries({ queryKey: ['accounts'] }),
@@ -80,6 +97,7 @@ export function NewUser({ onClose }: { onClose: () => void }) {
         <TextField
           label="Name"
           isRequired
+          isDisabled={addedId !== null}
           value={draft.name}
           onChange={(name) => set({ name })}
           error={fieldError(error, 'name')}
@@ -88,6 +106,7 @@ export function NewUser({ onClose }: { onClose: () => void }) {
           label="E-mail address"
           type="email"
           isRequired
+          isDisabled={addedId !== null}
           value={draft.email}
           onChange={(email) => set({ email })}
           error={fieldError(error, 'email')}
@@ -106,10 +125,10 @@ export function NewUser({ onClose }: { onClose: () => void }) {
 
 /** Invites a user who exists; for a user with a password, this resets it. */
 export function InviteUser({ account, onClose }: { account: Account; onClose: () => void }) {
-  const api = useApi()
+  const invite = useInvite()
   const queries = useQueryClient()
   const invitation = useMutation({
-    mutationFn: () => unwrap(api.POST('/api/users/{id}/invitation', { params: { path: { id: account.id } } })),
+    mutationFn: () => invite(account.id),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['accounts'] }),
   })
   const title = account.hasPassword ? `Reset the password of ${account.name}?` : `Invite ${account.name}?`

@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
+import { useAttempt } from '../../api/attempt.ts'
 import { unwrap, useApi } from '../../api/client.ts'
 import { SecretOnce } from '../../ui/copy.tsx'
 import { fieldError, SelectField, TextField } from '../../ui/fields.tsx'
@@ -18,14 +19,17 @@ const kinds = [
 export function NewClient() {
   const api = useApi()
   const queries = useQueryClient()
+  const attempt = useAttempt()
   const [type, setType] = useState<Kind>('confidential')
   const [id, setId] = useState('')
   const [draft, setDraft] = useState(() => draftOf())
   const creation = useMutation({
-    mutationFn: () =>
-      unwrap(
-        api.POST('/api/clients', { body: { ...bodyOf(draft), type, ...(id.trim() !== '' && { id: id.trim() }) } }),
-      ),
+    mutationFn: () => {
+      const body = { ...bodyOf(draft), type, ...(id.trim() !== '' && { id: id.trim() }) }
+      return attempt(body, (key) =>
+        unwrap(api.POST('/api/clients', { params: { header: { 'Idempotency-Key': key } }, body })),
+      )
+    },
     onSuccess: () => queries.invalidateQueries({ queryKey: ['clients'] }),
   })
   const chooseType = (chosen: Kind) => {

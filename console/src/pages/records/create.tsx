@@ -1,7 +1,7 @@
 import { useMutation } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
-import { useRef, useState } from 'react'
-import { ApiError } from '../../api/client.ts'
+import { useState } from 'react'
+import { useAttempt } from '../../api/attempt.ts'
 import { useSession } from '../../session/session.ts'
 import { Page } from '../../ui/page.tsx'
 import { Empty } from '../../ui/states.tsx'
@@ -28,17 +28,11 @@ function NewRow({ resource }: { resource: Resource }) {
   const fields = resource.fields.filter(({ isReadOnly }) => !isReadOnly)
   const [draft, setDraft] = useState(() => draftOf(fields, null))
   const [errors, setErrors] = useState<Record<string, string>>({})
-  // The key of a request without a response is sent again with the same body, so that it creates one row only.
-  const attempt = useRef<{ text: string; key: string } | null>(null)
+  const attempt = useAttempt()
   const create = useMutation({
     mutationFn: async (body: object) => {
-      const text = JSON.stringify(body)
-      if (attempt.current?.text !== text) attempt.current = { text, key: crypto.randomUUID() }
-      const headers = { 'idempotency-key': attempt.current.key }
-      return (await send('POST', path, { body, headers })).body as Row
-    },
-    onError: (error) => {
-      if (error instanceof ApiError) attempt.current = null
+      const answer = await attempt(body, (key) => send('POST', path, { body, headers: { 'idempotency-key': key } }))
+      return answer.body as Row
     },
     onSuccess: async (row) => {
       toast(`Created ${noun} #${row.id}`)

@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
+import { useAttempt } from '../../api/attempt.ts'
 import { unwrap, useApi } from '../../api/client.ts'
 import type { components } from '../../api/schema.d.ts'
 import { useSession } from '../../session/session.ts'
@@ -103,8 +104,12 @@ function useRequest() {
   const api = useApi()
   const queries = useQueryClient()
   const navigate = useNavigate()
+  const attempt = useAttempt()
   return useMutation({
-    mutationFn: (body: object) => unwrap(api.POST('/api/reports', { body: body as Body })),
+    mutationFn: (body: object) =>
+      attempt(body, (key) =>
+        unwrap(api.POST('/api/reports', { params: { header: { 'Idempotency-Key': key } }, body: body as Body })),
+      ),
     onSuccess: async ({ taskId }) => {
       await queries.invalidateQueries({ queryKey: ['reports', 'list'] })
       await navigate({ to: '/reports/$taskId', params: { taskId } })

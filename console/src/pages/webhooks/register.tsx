@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
+import { useAttempt } from '../../api/attempt.ts'
 import { unwrap, useApi } from '../../api/client.ts'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
@@ -14,6 +15,7 @@ export function Register() {
   const { may } = useSession()
   const api = useApi()
   const queries = useQueryClient()
+  const attempt = useAttempt()
   const [settings, setSettings] = useState(noSettings)
   const creating = useMutation({
     mutationFn: () => {
@@ -24,7 +26,9 @@ export function Register() {
         ...(version !== '' && { version }),
         ...(headers.length > 0 && { headers: headersOf(headers) }),
       }
-      return unwrap(api.POST('/api/webhooks', { body: body as never }))
+      return attempt(body, (key) =>
+        unwrap(api.POST('/api/webhooks', { params: { header: { 'Idempotency-Key': key } }, body: body as never })),
+      )
     },
     onSuccess: () => queries.invalidateQueries({ queryKey: ['webhooks'] }),
   })
