@@ -1,51 +1,52 @@
 import { type QueryKey, useInfiniteQuery } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
 import { Button } from '../ui/button.tsx'
+import { Loaded } from '../ui/states.tsx'
 import { linkOf } from './client.ts'
 
 interface Page<Row> {
   rows: readonly Row[]
-  next: string | null
+  cursor: string | null
 }
 
-interface Pages<Row> {
+interface PagedProps<Row> {
   queryKey: QueryKey
   /** Reads the page at a cursor; the first page without one. */
   read: (cursor: string | undefined) => Promise<{ data: readonly Row[]; headers: Headers }>
+  /** Applies while one page is shown: several are read again only after a change. */
   refetchInterval?: number | ((rows: readonly Row[]) => number)
+  /** Renders the rows of all pages that were read. */
+  children: (rows: readonly Row[]) => ReactNode
 }
 
-/**
- * Reads a list that has pages with cursors, one page at a time. `refetchInterval` applies while one page is shown: several are
- * read again only after a change.
- */
-export function usePages<Row>({ queryKey, read, refetchInterval }: Pages<Row>) {
-  return useInfiniteQuery({
+/** A list that is read one page at a time by cursors, with a button for the next page. */
+export function Paged<Row>({ queryKey, read, refetchInterval, children }: PagedProps<Row>) {
+  const query = useInfiniteQuery({
     queryKey,
     queryFn: async ({ pageParam }): Promise<Page<Row>> => {
       const { data, headers } = await read(pageParam ?? undefined)
       const next = linkOf(headers, 'next')
-      return { rows: data, next: next === null ? null : new URLSearchParams(next.split('?')[1]).get('cursor') }
+      return { rows: data, cursor: next === null ? null : new URLSearchParams(next.split('?')[1]).get('cursor') }
     },
     initialPageParam: null as string | null,
-    getNextPageParam: ({ next }) => next,
-    refetchInterval: (query) => {
-      const pages = query.state.data?.pages ?? []
+    getNextPageParam: ({ cursor }) => cursor,
+    select: ({ pages }) => pages.flatMap(({ rows }) => rows),
+    refetchInterval: ({ state }) => {
+      const pages = state.data?.pages ?? []
       if (refetchInterval === undefined || pages.length > 1) return false
       return typeof refetchInterval === 'number' ? refetchInterval : refetchInterval(pages[0]?.rows ?? [])
     },
   })
-}
-
-type Query = Pick<ReturnType<typeof usePages>, 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage'>
-
-/** A button that shows the next page of a list below the others. */
-export function More({ query }: { query: Query }) {
-  if (!query.hasNextPage) return null
   return (
-    <div className="row">
-      <Button isDisabled={query.isFetchingNextPage} onPress={() => void query.fetchNextPage()}>
-        {query.isFetchingNextPage ? 'Loading …' : 'Show more'}
-      </Button>
-    </div>
+    <>
+      <Loaded query={query}>{children}</Loaded>
+      {query.hasNextPage && (
+        <div className="row">
+          <Button isDisabled={query.isFetchingNextPage} onPress={() => void query.fetchNextPage()}>
+            {query.isFetchingNextPage ? 'Loading …' : 'Show more'}
+          </Button>
+        </div>
+      )}
+    </>
   )
 }

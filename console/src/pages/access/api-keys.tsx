@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useAttempt } from '../../api/attempt.ts'
 import { type Api, type Tagged, unwrap, unwrapTagged, unwrapWithHeaders, useApi } from '../../api/client.ts'
+import { Paged } from '../../api/pages.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Conflict } from '../../ui/conflict.tsx'
 import { SecretOnce } from '../../ui/copy.tsx'
@@ -14,7 +15,6 @@ import { type Column, Table } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
 import type { ApiKey, CreatedApiKey } from './access-types.ts'
 import { ApiKeyForm, bodyOf, draftOf, type KeyDraft } from './api-key-form.tsx'
-import { Paged } from './paged.tsx'
 
 type Open = { what: 'create' } | { what: 'edit' | 'revoke'; key: ApiKey } | null
 
@@ -37,7 +37,7 @@ export function ApiKeys() {
       {created !== null && <Created created={created} onDone={() => setCreated(null)} />}
       <Paged
         queryKey={['api-keys']}
-        load={(cursor) => unwrapWithHeaders(api.GET('/api/keys', { params: { query: { cursor } } }))}
+        read={(cursor) => unwrapWithHeaders(api.GET('/api/keys', { params: { query: { cursor } } }))}
       >
         {(keys) =>
           keys.length === 0 ? (

@@ -1,11 +1,11 @@
 import { Link } from '@tanstack/react-router'
 import { unwrapWithHeaders, useApi } from '../../api/client.ts'
+import { Paged } from '../../api/pages.tsx'
 import { Time } from '../../ui/format.tsx'
 import { Badge, Page } from '../../ui/page.tsx'
 import { Empty } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import type { Client } from './access-types.ts'
-import { Paged } from './paged.tsx'
 
 const columns: Column<Client>[] = [
   {
@@ -61,7 +61,7 @@ export function Clients() {
     >
       <Paged
         queryKey={['clients']}
-        load={(cursor) => unwrapWithHeaders(api.GET('/api/clients', { params: { query: { cursor } } }))}
+        read={(cursor) => unwrapWithHeaders(api.GET('/api/clients', { params: { query: { cursor } } }))}
       >
         {(clients) =>
           clients.length === 0 ? (

@@ -1,6 +1,7 @@
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { unwrapWithHeaders, useApi } from '../../api/client.ts'
+import { Paged } from '../../api/pages.tsx'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
 import { useDelayedText } from '../../ui/delayed-text.ts'
@@ -11,7 +12,6 @@ import { Empty } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import { type AccountItem, accountStatuses, statusLooks, type UserFilter } from './access-types.ts'
 import { NewUser } from './invite.tsx'
-import { Paged } from './paged.tsx'
 
 const columns: Column<AccountItem>[] = [
   {
@@ -51,7 +51,7 @@ export function Users() {
       <Filters filter={filter} />
       <Paged
         queryKey={['accounts', filter]}
-        load={(cursor) => unwrapWithHeaders(api.GET('/api/users', { params: { query: { ...filter, cursor } } }))}
+        read={(cursor) => unwrapWithHeaders(api.GET('/api/users', { params: { query: { ...filter, cursor } } }))}
       >
         {(accounts) =>
           accounts.length === 0 ? (

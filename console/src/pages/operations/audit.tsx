@@ -1,13 +1,13 @@
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { unwrapWithHeaders, useApi } from '../../api/client.ts'
 import { useDownload } from '../../api/download.ts'
-import { More, usePages } from '../../api/pages.tsx'
+import { Paged } from '../../api/pages.tsx'
 import type { components } from '../../api/schema.d.ts'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
 import { Time } from '../../ui/format.tsx'
 import { Badge, Page, Section, type Tone } from '../../ui/page.tsx'
-import { Empty, Loaded } from '../../ui/states.tsx'
+import { Empty } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import { Archives, Chain } from './audit-chain.tsx'
 import { AuditFilters, type AuditSearch, filtersOf } from './audit-filters.tsx'
@@ -22,13 +22,6 @@ export function Audit() {
   const search = route.useSearch()
   const { download, active } = useDownload()
   const filters = filtersOf(search)
-  const query = usePages({
-    queryKey: ['audit', 'entries', filters],
-    read: (cursor) =>
-      unwrapWithHeaders(
-        api.GET('/api/audit', { params: { query: { limit: 50, ...filters, ...(cursor && { cursor }) } } }),
-      ),
-  })
   const isFiltered = Object.keys(filters).length > 0
   const exportPath = `/api/audit/export?${new URLSearchParams(filters)}`
   return (
@@ -44,23 +37,24 @@ export function Audit() {
       <Chain />
       <Section title="Entries">
         <AuditFilters key={JSON.stringify(search)} search={search} />
-        <Loaded query={query}>
-          {({ pages }) => {
-            const rows = pages.flatMap(({ rows }) => rows)
+        <Paged
+          queryKey={['audit', 'entries', filters]}
+          read={(cursor) =>
+            unwrapWithHeaders(
+              api.GET('/api/audit', { params: { query: { limit: 50, ...filters, ...(cursor && { cursor }) } } }),
+            )
+          }
+        >
+          {(rows) => {
             if (rows.length === 0)
               return (
                 <div className="card">
                   <Empty title={isFiltered ? 'No entry matches' : 'There are no entries yet'} />
                 </div>
               )
-            return (
-              <>
-                <Table label="Entries" rows={rows} keyOf={({ sequence }) => sequence} columns={columns} />
-                <More query={query} />
-              </>
-            )
+            return <Table label="Entries" rows={rows} keyOf={({ sequence }) => sequence} columns={columns} />
           }}
-        </Loaded>
+        </Paged>
       </Section>
       <Archives />
     </Page>

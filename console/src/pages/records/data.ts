@@ -1,4 +1,4 @@
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { ApiError, apiUrl, authorizedFetch, linkOf, type Tagged, unenclosed } from '../../api/client.ts'
 import { request } from '../../session/network.ts'
@@ -105,17 +105,6 @@ export async function readPage<Item>(send: Send, path: string, signal?: AbortSig
 export const listKey = (name: string) => ['records', name, 'list'] as const
 export const deletedKey = (name: string) => ['records', name, 'deleted'] as const
 export const rowKey = (name: string, id: string | number) => ['records', name, 'row', String(id)] as const
-
-/** Reads a list one page after the other. All pages that were read stay in memory. `path` has the query, but no cursor. */
-export function usePages<Item>(key: readonly string[], path: string) {
-  const send = useSend()
-  return useInfiniteQuery({
-    queryKey: [...key, path],
-    initialPageParam: path,
-    queryFn: ({ pageParam, signal }) => readPage<Item>(send, pageParam, signal),
-    getNextPageParam: ({ next }) => next,
-  })
-}
 
 /** The total number of rows of a list; null if the service does not count them in time. */
 export function useCount(name: string, path: string) {

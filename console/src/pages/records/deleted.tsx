@@ -1,16 +1,17 @@
 import { useMutation } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
+import { Paged } from '../../api/pages.tsx'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/dialog.tsx'
 import { countText, Time } from '../../ui/format.tsx'
 import { Page } from '../../ui/page.tsx'
-import { Empty, ErrorNotice, Failed, Loading } from '../../ui/states.tsx'
+import { Empty, ErrorNotice } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { RestoreMany } from './bulk.tsx'
 import { useCache } from './cache.ts'
-import { allows, deletedKey, pageSize, usePages, useSend } from './data.ts'
+import { allows, deletedKey, pageSize, useSend } from './data.ts'
 import { toggled } from './grid-row.tsx'
 import { type Resource, type Row, titleOf } from './model.ts'
 import { restoreRow } from './remove.ts'
@@ -52,13 +53,14 @@ function DeletedPage({ resource }: { resource: Resource }) {
 
 function DeletedRows({ resource }: { resource: Resource }) {
   const { name } = resource
-  const pages = usePages<DeletedRow>(deletedKey(name), `/api/deleted/${name}?limit=${pageSize}`)
+  const send = useSend()
+  const read = async (cursor: string | undefined) => {
+    const query = new URLSearchParams({ limit: String(pageSize), ...(cursor && { cursor }) })
+    const { body, headers } = await send('GET', `/api/deleted/${name}?${query}`)
+    return { data: body as DeletedRow[], headers }
+  }
   const [selected, setSelected] = useState<ReadonlySet<string | number>>(new Set())
   const [isRestoring, setRestoring] = useState(false)
-  if (pages.isPending) return <Loading />
-  if (pages.isError) return <Failed error={pages.error} onRetry={() => void pages.refetch()} />
-  const rows = pages.data.pages.flatMap(({ items }) => items)
-  if (rows.length === 0) return <Empty title="There are no deleted rows" />
   const clear = () => setSelected(new Set())
   return (
     <>
@@ -83,20 +85,23 @@ function DeletedRows({ resource }: { resource: Resource }) {
           }}
         />
       )}
-      <ul className="record-deleted">
-        {rows.map((row) => (
-          <DeletedItem
-            key={row.id}
-            {...{ row, resource, isSelected: selected.has(row.id) }}
-            onSelect={() => setSelected(toggled(selected, row.id))}
-          />
-        ))}
-      </ul>
-      {pages.hasNextPage && (
-        <Button isDisabled={pages.isFetchingNextPage} onPress={() => void pages.fetchNextPage()}>
-          Show more
-        </Button>
-      )}
+      <Paged queryKey={deletedKey(name)} read={read}>
+        {(rows) =>
+          rows.length === 0 ? (
+            <Empty title="There are no deleted rows" />
+          ) : (
+            <ul className="record-deleted">
+              {rows.map((row) => (
+                <DeletedItem
+                  key={row.id}
+                  {...{ row, resource, isSelected: selected.has(row.id) }}
+                  onSelect={() => setSelected(toggled(selected, row.id))}
+                />
+              ))}
+            </ul>
+          )
+        }
+      </Paged>
     </>
   )
 }

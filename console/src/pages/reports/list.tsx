@@ -1,11 +1,11 @@
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { unwrapWithHeaders, useApi } from '../../api/client.ts'
-import { More, usePages } from '../../api/pages.tsx'
+import { Paged } from '../../api/pages.tsx'
 import { useSession } from '../../session/session.ts'
 import { SelectField } from '../../ui/fields.tsx'
 import { bytesText, countText, Time } from '../../ui/format.tsx'
 import { Page } from '../../ui/page.tsx'
-import { Empty, Loaded } from '../../ui/states.tsx'
+import { Empty } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import { fastMs, isFinished, slowMs, type Task, TaskActions, TaskState, useReportTypes } from './parts.tsx'
 import { Queues } from './queues.tsx'
@@ -17,17 +17,6 @@ export function ReportList() {
   const search = useSearch({ from: '/reports' })
   const api = useApi()
   const owner = may('admin') ? search.owner : undefined
-  const query = usePages({
-    queryKey: ['reports', 'list', { ...search, owner }],
-    read: (cursor) => {
-      const { status, type } = search
-      const filters = { ...(owner && { owner }), ...(status && { status }), ...(type && { reportType: type }) }
-      return unwrapWithHeaders(
-        api.GET('/api/reports', { params: { query: { limit: 50, ...filters, ...(cursor && { cursor }) } } }),
-      )
-    },
-    refetchInterval: (rows: readonly Task[]) => (rows.every(isFinished) ? slowMs : fastMs),
-  })
   const request = (
     <Link to="/reports/new" className="button primary">
       Request a report
@@ -40,23 +29,27 @@ export function ReportList() {
       actions={may('reports:write') && request}
     >
       <Filters search={{ ...search, owner }} />
-      <Loaded query={query}>
-        {({ pages }) => {
-          const rows = pages.flatMap(({ rows }) => rows)
+      <Paged
+        queryKey={['reports', 'list', { ...search, owner }]}
+        read={(cursor) => {
+          const { status, type } = search
+          const filters = { ...(owner && { owner }), ...(status && { status }), ...(type && { reportType: type }) }
+          return unwrapWithHeaders(
+            api.GET('/api/reports', { params: { query: { limit: 50, ...filters, ...(cursor && { cursor }) } } }),
+          )
+        }}
+        refetchInterval={(rows: readonly Task[]) => (rows.every(isFinished) ? slowMs : fastMs)}
+      >
+        {(rows) => {
           if (rows.length === 0)
             return (
               <Empty title={search.status || search.type ? 'No report matches' : 'There are no reports yet'}>
                 {may('reports:write') && request}
               </Empty>
             )
-          return (
-            <>
-              <List rows={rows} isOfAll={owner === 'all'} />
-              <More query={query} />
-            </>
-          )
+          return <List rows={rows} isOfAll={owner === 'all'} />
         }}
-      </Loaded>
+      </Paged>
       {may('admin') && <Queues />}
     </Page>
   )

@@ -1,13 +1,13 @@
-import { useInfiniteQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import { linkOf, unwrapWithHeaders, useApi } from '../../api/client.ts'
+import { unwrapWithHeaders, useApi } from '../../api/client.ts'
+import { Paged } from '../../api/pages.tsx'
 import type { paths } from '../../api/schema.d.ts'
 import { Button } from '../../ui/button.tsx'
 import { SelectField, TextField } from '../../ui/fields.tsx'
 import { durationText, Time } from '../../ui/format.tsx'
 import { Badge, Page, type Tone } from '../../ui/page.tsx'
-import { Empty, Failed, Loading } from '../../ui/states.tsx'
+import { Empty } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import { FindRequest } from './find-request.tsx'
 import type { RequestFilter } from './route.ts'
@@ -83,43 +83,24 @@ function Filters({ filter }: { filter: RequestFilter }) {
 
 const pollMs = 15_000
 
-interface LoadedPage {
-  rows: Logged[]
-  next: string | null
-}
-
 function List({ filter }: { filter: RequestFilter }) {
   const api = useApi()
-  const load = async ({ pageParam: cursor }: { pageParam: string }): Promise<LoadedPage> => {
-    const query = { ...filter, ...(cursor !== '' && { cursor }) }
-    const { data: rows, headers } = await unwrapWithHeaders(api.GET('/api/requests', { params: { query } }))
-    const next = linkOf(headers, 'next')
-    return { rows, next: next === null ? null : new URL(next, location.origin).searchParams.get('cursor') }
-  }
-  const requests = useInfiniteQuery({
-    queryKey: ['requests', filter],
-    initialPageParam: '',
-    queryFn: load,
-    getNextPageParam: (page: LoadedPage) => page.next,
-    // More pages are not read again by themselves, because they do not change.
-    refetchInterval: (query) => ((query.state.data?.pages.length ?? 0) > 1 ? false : pollMs),
-  })
-  if (requests.isPending) return <Loading />
-  if (requests.isError && requests.data === undefined)
-    return <Failed error={requests.error} onRetry={() => void requests.refetch()} />
-  const rows = requests.data.pages.flatMap((page) => page.rows)
-  if (rows.length === 0) return <Empty title="No requests were found" />
   return (
-    <>
-      <Table label="Requests" rows={rows} keyOf={({ requestId, at }) => `${requestId} ${at}`} columns={columns} />
-      {requests.hasNextPage && (
-        <div className="row">
-          <Button isDisabled={requests.isFetchingNextPage} onPress={() => void requests.fetchNextPage()}>
-            {requests.isFetchingNextPage ? 'Loading …' : 'Show older ones'}
-          </Button>
-        </div>
-      )}
-    </>
+    <Paged
+      queryKey={['requests', filter]}
+      read={(cursor) =>
+        unwrapWithHeaders(api.GET('/api/requests', { params: { query: { ...filter, ...(cursor && { cursor }) } } }))
+      }
+      refetchInterval={pollMs}
+    >
+      {(rows) =>
+        rows.length === 0 ? (
+          <Empty title="No requests were found" />
+        ) : (
+          <Table label="Requests" rows={rows} keyOf={({ requestId, at }) => `${requestId} ${at}`} columns={columns} />
+        )
+      }
+    </Paged>
   )
 }
 

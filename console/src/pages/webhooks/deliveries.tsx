@@ -1,10 +1,10 @@
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { unwrapWithHeaders, useApi } from '../../api/client.ts'
-import { More, usePages } from '../../api/pages.tsx'
+import { Paged } from '../../api/pages.tsx'
 import { SelectField, TextField } from '../../ui/fields.tsx'
 import { durationText, Time } from '../../ui/format.tsx'
 import { Badge, Section } from '../../ui/page.tsx'
-import { Empty, Loaded } from '../../ui/states.tsx'
+import { Empty } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import { type Delivery, DeliveryState, NextAttempt, refreshMs, useEventTypes, type Webhook } from './parts.tsx'
 import { deliveryStates, type WebhookSearch } from './route.ts'
@@ -15,35 +15,28 @@ const fastMs = 3_000
 export function Deliveries({ webhook: { id } }: { webhook: Webhook }) {
   const search = useSearch({ from: '/webhooks/$id' })
   const api = useApi()
-  const query = usePages({
-    queryKey: ['deliveries', id, search],
-    read: (cursor) => {
-      const { status, event, since, until } = search
-      const times = { ...(since && { since: instant(since) }), ...(until && { until: instant(until) }) }
-      const filters = { ...(status && { status }), ...(event && { event }), ...times, ...(cursor && { cursor }) }
-      return unwrapWithHeaders(
-        api.GET('/api/webhooks/{id}/deliveries', { params: { path: { id }, query: { limit: 50, ...filters } } }),
-      )
-    },
-    refetchInterval: (rows: readonly Delivery[]) => (rows.some(isAboutToChange) ? fastMs : refreshMs),
-  })
   const isFiltered = Object.values(search).some((value) => value !== undefined)
   return (
     <Section title="Deliveries">
       <Filters id={id} search={search} />
-      <Loaded query={query}>
-        {({ pages }) => {
-          const rows = pages.flatMap(({ rows }) => rows)
-          if (rows.length === 0)
-            return <Empty title={isFiltered ? 'No delivery matches' : 'Nothing has been sent to this webhook yet'} />
-          return (
-            <>
-              <Table label="Deliveries" columns={columnsOf(id)} rows={rows} keyOf={(row) => row.id} />
-              <More query={query} />
-            </>
+      <Paged
+        queryKey={['deliveries', id, search]}
+        read={(cursor) => {
+          const { status, event, since, until } = search
+          const times = { ...(since && { since: instant(since) }), ...(until && { until: instant(until) }) }
+          const filters = { ...(status && { status }), ...(event && { event }), ...times, ...(cursor && { cursor }) }
+          return unwrapWithHeaders(
+            api.GET('/api/webhooks/{id}/deliveries', { params: { path: { id }, query: { limit: 50, ...filters } } }),
           )
         }}
-      </Loaded>
+        refetchInterval={(rows: readonly Delivery[]) => (rows.some(isAboutToChange) ? fastMs : refreshMs)}
+      >
+        {(rows) => {
+          if (rows.length === 0)
+            return <Empty title={isFiltered ? 'No delivery matches' : 'Nothing has been sent to this webhook yet'} />
+          return <Table label="Deliveries" columns={columnsOf(id)} rows={rows} keyOf={(row) => row.id} />
+        }}
+      </Paged>
     </Section>
   )
 }

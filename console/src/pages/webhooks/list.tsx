@@ -1,12 +1,12 @@
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { unwrapWithHeaders, useApi } from '../../api/client.ts'
-import { More, usePages } from '../../api/pages.tsx'
+import { Paged } from '../../api/pages.tsx'
 import { useSession } from '../../session/session.ts'
 import { useDelayedText } from '../../ui/delayed-text.ts'
 import { SelectField, TextField } from '../../ui/fields.tsx'
 import { Time } from '../../ui/format.tsx'
 import { Page } from '../../ui/page.tsx'
-import { Empty, Loaded } from '../../ui/states.tsx'
+import { Empty } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import {
   latencyText,
@@ -27,17 +27,6 @@ export function WebhookList() {
   const { may } = useSession()
   const search = useSearch({ from: '/webhooks' })
   const api = useApi()
-  const query = usePages({
-    queryKey: ['webhooks', search],
-    read: (cursor) => {
-      const { status, owner } = search
-      const filters = { ...(status && { status }), ...(owner && { ownerClient: owner }) }
-      return unwrapWithHeaders(
-        api.GET('/api/webhooks', { params: { query: { limit: 50, ...filters, ...(cursor && { cursor }) } } }),
-      )
-    },
-    refetchInterval: refreshMs,
-  })
   const register = (
     <Link to="/webhooks/new" className="button primary">
       Register a webhook
@@ -50,21 +39,27 @@ export function WebhookList() {
       actions={may('webhooks:write') && register}
     >
       <Filters search={search} />
-      <Loaded query={query}>
-        {({ pages }) => {
-          const rows = pages.flatMap(({ rows }) => rows)
-          return rows.length === 0 ? (
+      <Paged
+        queryKey={['webhooks', search]}
+        read={(cursor) => {
+          const { status, owner } = search
+          const filters = { ...(status && { status }), ...(owner && { ownerClient: owner }) }
+          return unwrapWithHeaders(
+            api.GET('/api/webhooks', { params: { query: { limit: 50, ...filters, ...(cursor && { cursor }) } } }),
+          )
+        }}
+        refetchInterval={refreshMs}
+      >
+        {(rows) =>
+          rows.length === 0 ? (
             <Empty title={search.status || search.owner ? 'No webhook matches' : 'There are no webhooks yet'}>
               {may('webhooks:write') && !search.status && !search.owner && register}
             </Empty>
           ) : (
-            <>
-              <List rows={rows} />
-              <More query={query} />
-            </>
+            <List rows={rows} />
           )
-        }}
-      </Loaded>
+        }
+      </Paged>
       <TryReceiver />
     </Page>
   )
