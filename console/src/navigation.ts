@@ -7,7 +7,7 @@ export interface Entry {
   words?: string
 }
 
-export interface Group {
+interface Group {
   title: string | null
   entries: readonly Entry[]
 }

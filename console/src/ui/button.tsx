@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
 import { Button as AriaButton, type ButtonProps as AriaButtonProps } from 'react-aria-components/Button'
 
-export interface ButtonProps extends Omit<AriaButtonProps, 'className' | 'children' | 'style'> {
+interface ButtonProps extends Omit<AriaButtonProps, 'className' | 'children' | 'style'> {
   children: ReactNode
   /** `primary`: the main action of the page or dialog. `danger`: an action that cannot be undone. `plain`: without a border. */
   look?: 'primary' | 'danger' | 'plain'

@@ -11,7 +11,7 @@ export interface Series {
   values: readonly (number | null)[]
 }
 
-export interface ChartProps {
+interface ChartProps {
   /** What the chart shows, for screen readers; say the latest values as well. */
   label: string
   /** Seconds since the epoch, ascending. */

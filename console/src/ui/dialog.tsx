@@ -5,7 +5,7 @@ import { Heading, Modal, ModalOverlay } from 'react-aria-components/Modal'
 import { Button } from './button.tsx'
 import { ErrorNotice } from './states.tsx'
 
-export interface DialogProps {
+interface DialogProps {
   title: string
   isOpen: boolean
   onClose: () => void
@@ -38,7 +38,7 @@ export function Dialog({ title, isOpen, onClose, isWide = false, isLocked = fals
   )
 }
 
-export interface ConfirmProps extends Omit<DialogProps, 'isWide' | 'isLocked'> {
+interface ConfirmProps extends Omit<DialogProps, 'isWide' | 'isLocked'> {
   /** The text of the button, such as "Revoke client". */
   action: string
   isDangerous?: boolean

@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { isOutdated, type Tagged } from '../api/client.ts'
 import type { ConflictProps, Texts } from './conflict.tsx'
 
-export interface Editing<Row, Tag, Draft> {
+interface Editing<Row, Tag, Draft> {
   /** The row when the form opens. The form keeps it: a row that is read later does not replace what the person sees. */
   loaded: Tagged<Row, Tag>
   draftOf: (row: Row) => Draft

@@ -52,7 +52,7 @@ interface Control {
   'aria-invalid': true | undefined
 }
 
-export interface TextFieldProps extends FieldProps {
+interface TextFieldProps extends FieldProps {
   value: string
   onChange: (value: string) => void
   type?: HTMLInputTypeAttribute
@@ -98,7 +98,7 @@ export function TextField({
   )
 }
 
-export interface SelectFieldProps<Value extends string> extends FieldProps {
+interface SelectFieldProps<Value extends string> extends FieldProps {
   value: Value
   onChange: (value: Value) => void
   options: readonly { value: Value; label: string }[]

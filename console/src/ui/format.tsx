@@ -33,12 +33,9 @@ export function Time({ at, isRelative = false }: { at: string | null | undefined
 }
 
 const number = new Intl.NumberFormat('en')
-const short = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
 
 /** Formats a count, with a separator for thousands. */
 export const countText = (value: number) => number.format(value)
-/** Formats a count in few characters, such as 1.2M. */
-export const shortText = (value: number) => short.format(value)
 export const percentText = (share: number) => `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)}%`
 
 /** Formats a size in bytes, such as "1.2 MB", as the command line and the health checks do. */

@@ -1,7 +1,7 @@
 import { useRouterState } from '@tanstack/react-router'
 import { createContext, type ReactNode, type RefObject, useContext, useEffect, useRef } from 'react'
 
-export interface PageProps {
+interface PageProps {
   title: string
   /** One sentence about the page. */
   about?: ReactNode

@@ -6,7 +6,7 @@ export interface Column<Row> {
   isNumber?: boolean
 }
 
-export interface TableProps<Row> {
+interface TableProps<Row> {
   /** What the table lists, for screen readers. */
   label: string
   columns: readonly Column<Row>[]

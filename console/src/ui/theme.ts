@@ -7,7 +7,7 @@ const system = matchMedia('(prefers-color-scheme: dark)')
 const listeners = new Set<() => void>()
 
 /** Returns the chosen theme, or that of the system. */
-export function currentTheme(): Theme {
+function currentTheme(): Theme {
   const chosen = localStorage.getItem(key)
   if (chosen === 'light' || chosen === 'dark') return chosen
   return system.matches ? 'dark' : 'light'

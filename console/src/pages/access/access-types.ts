@@ -4,7 +4,6 @@ import type { Tone } from '../../ui/page.tsx'
 type Schemas = components['schemas']
 
 export type Client = Schemas['OAuthClient']
-export type NewClientBody = Schemas['OAuthClientCreate']
 export type ApiKey = Schemas['ApiKey']
 export type CreatedApiKey = Schemas['CreatedApiKey']
 export type Account = Schemas['Account']
@@ -14,7 +13,7 @@ export type UserGrant = Schemas['Grant']
 export type SigningKey = Schemas['SigningKey']
 
 export const accountStatuses = ['none', 'invited', 'active', 'locked'] as const
-export type AccountStatus = (typeof accountStatuses)[number]
+type AccountStatus = (typeof accountStatuses)[number]
 
 /** The filters of the list of users. */
 export interface UserFilter {

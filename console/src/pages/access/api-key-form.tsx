@@ -4,7 +4,7 @@ import { ErrorNotice } from '../../ui/states.tsx'
 import type { ApiKey } from './access-types.ts'
 
 /** The members of a request body; null means the default limit, or no expiry. */
-export interface KeyBody {
+interface KeyBody {
   name: string
   rate: string | null
   quota: number | null
@@ -44,7 +44,7 @@ export const bodyOf = ({ name, calls, seconds, quota, expires }: KeyDraft): KeyB
   expiresAt: expires === '' ? null : new Date(expires).toISOString(),
 })
 
-export interface ApiKeyFormProps {
+interface ApiKeyFormProps {
   draft: KeyDraft
   onChange: (draft: KeyDraft) => void
   action: string

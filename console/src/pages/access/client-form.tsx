@@ -53,7 +53,7 @@ const grantTypes = [
   ['implicit', 'Gets ID tokens without a code (implicit); deprecated'],
 ] as const
 
-export interface ClientFormProps {
+interface ClientFormProps {
   draft: ClientDraft
   onChange: (draft: ClientDraft) => void
   isPublic: boolean

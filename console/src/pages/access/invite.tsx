@@ -26,7 +26,7 @@ export interface Invitation {
 }
 
 /** A new invitation: its link is shown only here. */
-export function InvitationLink({ invitation }: { invitation: Invitation }) {
+function InvitationLink({ invitation }: { invitation: Invitation }) {
   const { url, email, expiresAt, sent } = invitation
   return (
     <>

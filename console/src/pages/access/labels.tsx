@@ -8,7 +8,7 @@ export interface Label {
   value: string
 }
 
-export interface LabelFieldsProps {
+interface LabelFieldsProps {
   labels: readonly Label[]
   onChange: (labels: Label[]) => void
   error?: string | undefined

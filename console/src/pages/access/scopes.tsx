@@ -30,7 +30,7 @@ function groupOf(scope: string): string {
   return resource.charAt(0).toUpperCase() + resource.slice(1)
 }
 
-export interface ScopePickerProps {
+interface ScopePickerProps {
   /** The scopes of the service with their descriptions. */
   known: Readonly<Record<string, string>>
   selected: readonly string[]

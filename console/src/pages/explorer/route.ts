@@ -1,7 +1,7 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { rootRoute } from '../../root.tsx'
 
-export interface ExplorerSearch {
+interface ExplorerSearch {
   /** The operation's id in the OpenAPI document. */
   operation?: string | undefined
 }

@@ -24,7 +24,7 @@ const operatorLabel = ({ operator, parameter }: Filter) =>
 /** Returns the label of a filter's field, such as `Customer › name`. */
 const fieldLabel = (field: string) => field.split('.').map(labelOf).join(' › ')
 
-export interface FilterBuilderProps {
+interface FilterBuilderProps {
   resource: Resource
   filters: readonly Pair[]
   onChange: (filters: Pair[]) => void
@@ -111,7 +111,7 @@ function NewFilter({ resource, onAdd, onCancel }: NewFilterProps) {
         {...{ label: 'Operator', isLabelHidden: true, value: filter.parameter, onChange: setParameter }}
         options={offered.map((one) => ({ value: one.parameter, label: operatorLabel(one) }))}
       />
-      <FilterValue filter={filter} field={field} resource={resource} value={sent} onChange={setValue} />
+      <FilterValue filter={filter} resource={resource} value={sent} onChange={setValue} />
       <Button type="submit" isCompact look="primary">
         Apply
       </Button>
@@ -141,7 +141,6 @@ function FilterValue({
   onChange,
 }: {
   filter: Filter
-  field: string
   resource: Resource
   value: string
   onChange: (value: string) => void

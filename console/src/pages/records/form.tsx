@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { type FormEvent, type ReactNode, useId, useState } from 'react'
+import { type FormEvent, type ReactNode, useState } from 'react'
 import { ApiError } from '../../api/client.ts'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
@@ -9,7 +9,7 @@ import { allows, readPage, readRow, rowKey, useResources, useSend } from './data
 import { choicesOf, controlOf, type Draft } from './form-values.ts'
 import { type Field, type Row, titleOf } from './model.ts'
 
-export interface RecordFormProps {
+interface RecordFormProps {
   fields: readonly Field[]
   draft: Draft
   onChange: (draft: Draft) => void
@@ -121,7 +121,6 @@ const isMissing = (error: unknown) => error instanceof ApiError && error.status 
 function ReferenceField({ resource: name, value, onChange, ...field }: ReferenceFieldProps) {
   const session = useSession()
   const send = useSend()
-  const list = useId()
   const [text, setText] = useState('')
   const target = useResources().data?.find((one) => one.name === name)
   const mayRead = target !== undefined && allows(session, target.can.read)
@@ -150,7 +149,7 @@ function ReferenceField({ resource: name, value, onChange, ...field }: Reference
           onChange={setText}
         />
       )}
-      <ul className="record-found" id={list}>
+      <ul className="record-found">
         {(text.length >= minSearched ? (found.data?.items ?? []) : []).map((row) => (
           <li key={row.id}>
             <Button

@@ -29,32 +29,32 @@ function tableSearch({ q, sort, filters, columns }: Record<string, unknown>): Ta
   } as TableSearch
 }
 
-export const recordsRoute = createRoute({
+const recordsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/records',
   component: lazyRouteComponent(() => import('./resources.tsx'), 'Resources'),
 })
 
-export const tableRoute = createRoute({
+const tableRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/records/$resource',
   validateSearch: tableSearch,
   component: lazyRouteComponent(() => import('./records.tsx'), 'Records'),
 })
 
-export const deletedRoute = createRoute({
+const deletedRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/records/$resource/deleted',
   component: lazyRouteComponent(() => import('./deleted.tsx'), 'DeletedRecords'),
 })
 
-export const newRoute = createRoute({
+const newRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/records/$resource/new',
   component: lazyRouteComponent(() => import('./create.tsx'), 'NewRecord'),
 })
 
-export const recordRoute = createRoute({
+const recordRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/records/$resource/row/$id',
   component: lazyRouteComponent(() => import('./record.tsx'), 'Record'),
