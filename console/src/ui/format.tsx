@@ -32,6 +32,12 @@ export function Time({ at, isRelative = false }: { at: string | null | undefined
   )
 }
 
+/** Returns a time as the value of a `datetime-local` input. */
+export function localInputText(at: string | number): string {
+  const date = new Date(at)
+  return new Date(date.getTime() - date.getTimezoneOffset() * minute).toISOString().slice(0, 16)
+}
+
 const number = new Intl.NumberFormat('en')
 
 /** Formats a count, with a separator for thousands. */

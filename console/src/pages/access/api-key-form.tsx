@@ -1,5 +1,6 @@
 import { Button } from '../../ui/button.tsx'
 import { fieldError, TextField } from '../../ui/fields.tsx'
+import { localInputText } from '../../ui/format.tsx'
 import { ErrorNotice } from '../../ui/states.tsx'
 import type { ApiKey } from './access-types.ts'
 
@@ -20,19 +21,12 @@ export interface KeyDraft {
   expires: string
 }
 
-/** Formats an instant for an input of local date and time. */
-function localText(at: string | null | undefined): string {
-  if (at === null || at === undefined) return ''
-  const date = new Date(at)
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
-}
-
 /** Returns the texts of a key, or of a new one. */
 export function draftOf(key?: ApiKey): KeyDraft {
   const [calls = '', seconds = '60'] = key?.rate?.split('/') ?? []
   return {
     ...{ name: key?.name ?? '', calls, seconds },
-    ...{ quota: key?.quota?.toString() ?? '', expires: localText(key?.expiresAt) },
+    ...{ quota: key?.quota?.toString() ?? '', expires: key?.expiresAt ? localInputText(key.expiresAt) : '' },
   }
 }
 

@@ -5,16 +5,12 @@ import type { components } from '../../api/schema.d.ts'
 import { Button } from '../../ui/button.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { fieldError, SelectField, TextField } from '../../ui/fields.tsx'
-import { countText } from '../../ui/format.tsx'
+import { countText, localInputText } from '../../ui/format.tsx'
 import { ErrorNotice } from '../../ui/states.tsx'
 import { useEventTypes, type Webhook } from './parts.tsx'
 
 type Body = components['schemas']['WebhookReplayRequest']
 type Status = 'failed' | 'delivered' | ''
-
-/** Returns a time as the value of a `datetime-local` input. */
-export const localInput = (ms: number) =>
-  new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
 
 interface Progress {
   isRunning: boolean
@@ -53,7 +49,7 @@ function useReplay(id: string) {
 /** Sends the deliveries of a time range again. */
 export function Replay({ webhook: { id }, onClose }: { webhook: Webhook; onClose: () => void }) {
   const { data: types = [] } = useEventTypes()
-  const [since, setSince] = useState(() => localInput(Date.now() - 3_600_000))
+  const [since, setSince] = useState(() => localInputText(Date.now() - 3_600_000))
   const [until, setUntil] = useState('')
   const [status, setStatus] = useState<Status>('failed')
   const [event, setEvent] = useState('')
