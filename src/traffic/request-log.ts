@@ -47,8 +47,8 @@ const omittedRoutes = new Set<string | undefined>(['/livez', '/readyz', '/consol
 const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /**
- * Stores responses in the database: in each second at most `rate`, errors first, then writes, then reads. A request costs an
- * entry in a list, and nothing but a count once its list is full. Successful responses of `omittedRoutes` are not stored. If
+ * Stores responses in the database: in each second at most `rate`, in the order of `openSecond`. A request costs an entry in a
+ * list, and nothing but a count once its list is full. Successful responses of `omittedRoutes` are not stored. If
  * the database is slow, responses are dropped and counted rather than collected.
  */
 export function requestLog(options: RequestLogOptions): RequestLog {
@@ -95,19 +95,33 @@ export function requestLog(options: RequestLogOptions): RequestLog {
   }
 }
 
-/** Collects the responses of a second: at most `rate` errors, writes and reads each. */
+/**
+ * Collects the responses of a second: at most `rate` of each kind. Of these, 5xx are stored first, then 4xx, then writes,
+ * then reads; 4xx take at most half of the rate while others need it, because one faulty client can cause any number.
+ */
 function openSecond(rate: number) {
-  const lists: [errors: Logged[], writes: Logged[], reads: Logged[]] = [[], [], []]
+  const [faults, refusals, writes, readings]: [Logged[], Logged[], Logged[], Logged[]] = [[], [], [], []]
+  const lists = [faults, refusals, writes, readings]
   let seen = 0
+  const listFor = ({ status, method }: AccessLine) => {
+    if (status >= 400) return status >= 500 ? faults : refusals
+    return reads.has(method) ? readings : writes
+  }
+  const chosen = () => {
+    const free = rate - Math.min(rate, faults.length)
+    const others = [...writes, ...readings]
+    const share = Math.min(refusals.length, free, Math.max(Math.ceil(rate / 2), free - others.length))
+    return [...faults, ...refusals.slice(0, share), ...others].slice(0, rate)
+  }
   return {
     add: (line: AccessLine, now: () => number) => {
       seen++
-      const list = lists[line.status >= 400 ? 0 : reads.has(line.method) ? 2 : 1]
+      const list = listFor(line)
       if (list.length < rate) list.push({ line, atMs: now() })
     },
     /** Returns the responses to store, and the number of the others. */
     end: () => {
-      const logged = lists.flat().slice(0, rate)
+      const logged = chosen()
       const missing = seen - logged.length
       for (const list of lists) list.length = 0
       seen = 0

@@ -162,6 +162,28 @@ forEachEngine((engine) => {
       assert.equal(missing, 4)
     })
 
+    it('stores every 5xx, and 4xx up to half of the rate while other responses need it', async () => {
+      const small = logOn({ rate: 10 })
+      const add = (count: number, id: string, line: Partial<AccessLine>) => {
+        for (let at = 1; at <= count; at++) small.add(lineOf(`${id}-${at}`, line))
+      }
+      add(20, 'refused', { status: 404 })
+      add(10, 'read', {})
+      add(3, 'write', { method: 'POST', status: 201 })
+      add(1, 'fault', { status: 500 })
+      await small.flush()
+      const countsOf = async () =>
+        Object.fromEntries(
+          [...Map.groupBy(await stored(), (id) => id.split('-')[0])].map(([kind, { length }]) => [kind, length]),
+        )
+      assert.deepEqual([await countsOf(), missing], [{ refused: 5, read: 1, write: 3, fault: 1 }, 24])
+      await db.write((tx) => tx.deleteFrom('requestLog').execute())
+      add(20, 'refused', { status: 404 })
+      add(2, 'read', {})
+      await small.close()
+      assert.deepEqual(await countsOf(), { refused: 8, read: 2 })
+    })
+
     it('stores failed health checks and files of the console, but not successful ones', async () => {
       const file = { route: '/console/assets/:file' }
       await add(lineOf('probe-live', { route: '/livez' }), lineOf('probe-failed', { route: '/readyz', status: 503 }))
