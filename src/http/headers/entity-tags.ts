@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto'
+
 /** An entity tag from a header: the opaque tag including its quotes, and whether it is weak (RFC 9110 §8.8.3). */
 export interface EntityTag {
   opaque: string
@@ -27,3 +29,7 @@ export function matchesTag(value: string, etag: string, comparison: 'weak' | 'st
   const wanted = etag.startsWith('W/') ? etag.slice(2) : etag
   return tags?.some(({ opaque }) => opaque === wanted) ?? false
 }
+
+/** Returns the `_variant` of a representation with this value, which changes without a new revision; null has none. */
+export const variantWith = (value: string | null): { _variant?: string } =>
+  value === null ? {} : { _variant: hash('sha256', value, 'hex').slice(0, 16) }

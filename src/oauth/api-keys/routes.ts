@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { variantWith } from '../../http/headers/entity-tags.ts'
 import { addLink } from '../../http/headers/vary.ts'
 import { linkHeader } from '../../http/pagination.ts'
 import { auditActor } from '../../http/policies/authenticate.ts'
@@ -34,8 +35,8 @@ const storeFor = ({ db, sealer, now, random }: AdminOptions, request: FastifyReq
   actor: auditActor(request),
 })
 
-/** Returns the public fields of a key, including the revision, from which ETag and Last-Modified are computed. */
-const representation = ({ keyHash: _, revokedAt: __, ...key }: ApiKey) => key
+/** Returns the public fields of a key, including the revision and `_variant`, from which the ETag is computed. */
+const representation = ({ keyHash: _, revokedAt: __, ...key }: ApiKey) => ({ ...key, ...variantWith(key.lastUsedAt) })
 
 const creating: Plugin = async (app, options) => {
   const about = { tags, operationId: 'createApiKey', summary: 'Create an API key' }

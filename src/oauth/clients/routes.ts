@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { variantWith } from '../../http/headers/entity-tags.ts'
 import { addLink } from '../../http/headers/vary.ts'
 import { linkHeader } from '../../http/pagination.ts'
 import { auditActor } from '../../http/policies/authenticate.ts'
@@ -55,10 +56,11 @@ const changeFor = ({ db, sealer, now, random }: AdminOptions, request: FastifyRe
 const preconditionFor = (request: FastifyRequest, { requireIfMatch }: AdminOptions) =>
   preconditionOf(request, requireIfMatch)
 
-/** Returns the public fields of a client, including the revision, from which ETag and Last-Modified are computed. */
+/** Returns the public fields of a client, including the revision and `_variant`, from which the ETag is computed. */
 function representation({ secretHash, revokedAt: _, ...client }: RegisteredClient) {
   const type = secretHash === null ? ('public' as const) : ('confidential' as const)
-  return { ...client, type, responseTypes: responseTypesOf(client.grants) as string[] }
+  const shown = { ...client, type, responseTypes: responseTypesOf(client.grants) as string[] }
+  return { ...shown, ...variantWith(client.lastUsedAt) }
 }
 
 const creating: Plugin = async (app, options) => {
