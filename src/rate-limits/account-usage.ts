@@ -49,6 +49,7 @@ interface StoredUse {
 
 const maxAccounts = 100
 const names = ['requests', 'reports'] as const
+type QuotaName = (typeof names)[number]
 
 /**
  * Serves GET /api/clients/{id}/usage and GET /api/keys/{id}/usage: the rate and the quota use of other callers. Quota use is
@@ -73,9 +74,12 @@ const ofClient: Plugin = async (app, { db, now, limiter }) => {
   app.get('/api/clients/:id/usage', { config, schema }, async (request, reply) => {
     const { id } = request.params
     const own = await limitsOf(db, 'clients', id)
-    const uses = await usesOf(db, `client:${encodeURIComponent(id)},`, now(), requesterOf(request, reply))
+    const ranking = quotaLimits(own, limiter?.rules).requests === null && limiter ? 'reports' : 'requests'
+    const start = `client:${encodeURIComponent(id)},`
+    const busiest = await busiestOf(db, start, ranking, now(), requesterOf(request, reply))
+    const uses = await usesOf(db, busiest, now())
     const bySubject = Map.groupBy(uses, ({ key }) => subjectOf(key))
-    const subjects = [...bySubject.keys()].slice(0, maxAccounts)
+    const subjects = busiest.map(subjectOf)
     const users = await userNames(db, subjects)
     const accounts = subjects.map((subject) => {
       const userName = users.get(subject)
@@ -93,10 +97,10 @@ const ofKey: Plugin = async (app, { db, now, limiter }) => {
     summary: 'Read the rate and the quota use of an API key',
   }
   const schema = { ...about, params, response: { 200: KeyUsage } }
-  app.get('/api/keys/:id/usage', { config, schema }, async (request, reply) => {
+  app.get('/api/keys/:id/usage', { config, schema }, async (request) => {
     const { id } = request.params
     const own = await limitsOf(db, 'apiKeys', id)
-    const uses = await usesOf(db, `key:${encodeURIComponent(id)} `, now(), requesterOf(request, reply))
+    const uses = await usesOf(db, [`key:${encodeURIComponent(id)}`], now())
     return { rate: rateText(own, limiter?.rules), quotas: quotasOf(uses, own, limiter?.rules, now()) }
   })
 }
@@ -114,26 +118,49 @@ async function limitsOf({ read }: Database, table: 'clients' | 'apiKeys', id: st
 }
 
 /**
- * Reads the use of the accounts whose keys have this beginning, in the current month and highest first. Accounts with very
- * long keys are missing, because their keys are digests.
+ * Returns the accounts whose keys have this beginning, with the highest use of one quota in the current month first.
+ * Accounts with very long keys are missing, because their keys are digests.
  */
-function usesOf({ read, scan, engine }: Database, start: string, nowMs: number, requester: ScanRequester) {
+async function busiestOf(
+  { read, scan, engine }: Database,
+  start: string,
+  ranking: QuotaName,
+  nowMs: number,
+  requester: ScanRequester,
+): Promise<string[]> {
+  const end = ` ${ranking}`
   const query = read
     .selectFrom('quotaUses')
-    .select(['key', 'used'])
+    .select('key')
     .where('period', '=', monthOf(nowMs).name)
     .where(sql`substr(key, 1, ${sql.lit(start.length)})`, '=', start)
+    .where('key', 'like', `%${end}`)
     .where(engine.interruptible('quota_uses'))
     .orderBy('used', 'desc')
-    .limit(names.length * maxAccounts)
-  return scan<StoredUse>(query, requester)
+    .orderBy('key')
+    .limit(maxAccounts)
+  return (await scan<Pick<StoredUse, 'key'>>(query, requester)).map(({ key }) => key.slice(0, -end.length))
 }
 
-/** Returns the subject in the key of a client's account, such as `client:partner,42 requests`. */
-const subjectOf = (key: string): string => decodeURIComponent(key.slice(key.indexOf(',') + 1, key.indexOf(' ')))
+/** Reads the use of all quotas of these accounts in the current month. */
+async function usesOf({ read }: Database, accounts: readonly string[], nowMs: number): Promise<StoredUse[]> {
+  const keys = accounts.flatMap((account) => names.map((name) => `${account} ${name}`))
+  if (keys.length === 0) return []
+  const uses = read.selectFrom('quotaUses').select(['key', 'used']).where('key', 'in', keys)
+  return uses.where('period', '=', monthOf(nowMs).name).execute()
+}
+
+/** Returns the subject in the key of a client's account, such as `client:partner,42` or `client:partner,42 requests`. */
+const subjectOf = (key: string): string => decodeURIComponent(key.slice(key.indexOf(',') + 1).split(' ', 1)[0] ?? '')
+
+/** Returns the quotas of an account; null for those that are off. */
+const quotaLimits = (own: OwnLimits, rules: LimitRules | undefined) => ({
+  requests: own.quota ?? rules?.quotas.requests ?? null,
+  reports: rules?.quotas.reports ?? null,
+})
 
 function quotasOf(uses: readonly StoredUse[], own: OwnLimits, rules: LimitRules | undefined, nowMs: number) {
-  const limits = { requests: own.quota ?? rules?.quotas.requests ?? null, reports: rules?.quotas.reports ?? null }
+  const limits = quotaLimits(own, rules)
   return names.flatMap((name) => {
     const limit = rules && limits[name]
     if (limit === null || limit === undefined) return []

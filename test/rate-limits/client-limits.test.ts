@@ -167,6 +167,40 @@ forEachEngine((engine) => {
       assert.deepEqual(quotas, [quota('requests', 20, 12), quota('reports', 10, 0)])
     })
 
+    it('200 with all quotas of the 100 accounts with most requests, however many others there are', async () => {
+      const busy = (
+        await post('/api/clients', { name: 'Busy', scopes: ['reports:read'], grants: ['client_credentials'] })
+      ).id
+      const account = (at: number) => `client:${busy},${1_000 + at}`
+      const uses = Array.from({ length: 300 }, (_, at): [string, string, number][] => [
+        [`${account(at)} requests`, '2026-11', 500 - at],
+        [`${account(at)} reports`, '2026-11', 1],
+      ])
+      await quotaUses(db).add(uses.flat())
+      const { accounts } = (await get(`/api/clients/${busy}/usage`)).json()
+      assert.equal(accounts.length, 100)
+      for (const [at, { subject, quotas }] of accounts.entries()) {
+        assert.equal(subject, String(1_000 + at))
+        assert.deepEqual(quotas, [quota('requests', 1_000, 500 - at), quota('reports', 10, 1)])
+      }
+    })
+
+    it('200 with the accounts with most reports if requests have no quota', async () => {
+      const rules = { general: null, quotas: { requests: null, reports: 10 } }
+      const unlimited = await testApp(db, { now: () => now, rules })
+      await quotaUses(db).add([[`client:${client},500 reports`, '2026-11', 7]])
+      await service.send({
+        ...{ method: 'PATCH', url: `/api/clients/${client}`, scopes: 'admin', payload: { quota: null } },
+        headers: { 'content-type': 'application/merge-patch+json' },
+      })
+      const usage = await unlimited.send({ url: `/api/clients/${client}/usage`, scopes: 'admin' })
+      assert.deepEqual(
+        usage.json().accounts.map((account: { quotas: object[] }) => account.quotas),
+        [[quota('reports', 10, 7)], [quota('reports', 10, 3)]],
+      )
+      await unlimited.app.close()
+    })
+
     it('200 without quotas if the service has no limits', async () => {
       const open = await testApp(db, { now: () => now })
       const usage = await open.send({ url: `/api/clients/${client}/usage`, scopes: 'admin' })
