@@ -5,7 +5,7 @@ import { isUserId, type OwnLimits } from '../http/policies/authenticate.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { requesterOf } from '../http/requester.ts'
 import type { Database } from '../storage/database.ts'
-import { idOrNone } from '../storage/ids.ts'
+import { userNames } from '../storage/names.ts'
 import type { ScanRequester } from '../storage/scans/scan.ts'
 import type { LimitRules } from './limiter.ts'
 import { monthOf } from './quota.ts'
@@ -80,7 +80,7 @@ const ofClient: Plugin = async (app, { db, now, limiter }) => {
     const uses = await usesOf(db, busiest, now())
     const bySubject = Map.groupBy(uses, ({ key }) => subjectOf(key))
     const subjects = busiest.map(subjectOf)
-    const users = await userNames(db, subjects)
+    const users = await userNames(db.read, subjects.filter(isUserId).map(Number))
     const accounts = subjects.map((subject) => {
       const userName = users.get(subject)
       const quotas = quotasOf(bySubject.get(subject) ?? [], own, limiter?.rules, now())
@@ -173,11 +173,4 @@ function rateText({ rate }: OwnLimits, rules: LimitRules | undefined): string | 
   if (rules === undefined) return null
   if (rate !== null) return rate
   return rules.general && `${rules.general.calls}/${rules.general.seconds}`
-}
-
-async function userNames({ read }: Database, subjects: readonly string[]): Promise<Map<string, string>> {
-  const ids = subjects.filter(isUserId).map((id) => idOrNone(Number(id)))
-  if (ids.length === 0) return new Map()
-  const rows = await read.selectFrom('users').select(['id', 'name']).where('id', 'in', ids).execute()
-  return new Map(rows.map(({ id, name }) => [String(id), name]))
 }

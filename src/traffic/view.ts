@@ -1,7 +1,8 @@
 import { isUserId } from '../http/policies/authenticate.ts'
 import type { ResponseCounts } from '../http/server/access-log.ts'
 import type { Database } from '../storage/database.ts'
-import { idOrNone, iso } from '../storage/ids.ts'
+import { iso } from '../storage/ids.ts'
+import { clientNames, userNames } from '../storage/names.ts'
 import { addTo, type Busiest, totalOf } from './busiest.ts'
 import { hourMs, type Kind, minuteMs } from './counter.ts'
 
@@ -91,13 +92,6 @@ const viewOf = (counts: ResponseCounts): CountedResponses => {
 
 /** Returns the names of clients, or of users, by id; none for addresses and for unknown ids. */
 export async function namesOf({ read }: Database, kind: Kind, ids: readonly string[]): Promise<Map<string, string>> {
-  if (kind === 'address' || ids.length === 0) return new Map()
-  if (kind === 'client') {
-    const rows = await read.selectFrom('clients').select(['id', 'name']).where('id', 'in', ids).execute()
-    return new Map(rows.map(({ id, name }) => [id, name]))
-  }
-  const numbers = ids.filter(isUserId).map((id) => idOrNone(Number(id)))
-  if (numbers.length === 0) return new Map()
-  const rows = await read.selectFrom('users').select(['id', 'name']).where('id', 'in', numbers).execute()
-  return new Map(rows.map(({ id, name }) => [String(id), name]))
+  if (kind === 'client') return clientNames(read, ids)
+  return kind === 'subject' ? userNames(read, ids.filter(isUserId).map(Number)) : new Map()
 }

@@ -1,6 +1,7 @@
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 import { idOrNone, iso } from '../../storage/ids.ts'
+import { clientNames } from '../../storage/names.ts'
 import { endAccess, endGrants, kindsOfGrant } from '../tokens/auth-records.ts'
 
 /** A login of a user in a browser. */
@@ -71,12 +72,6 @@ const grantIdsOf = ({ authorizations = {} }: Payload) =>
 function lastTokenOf(records: readonly UserRecord[], grantIds: readonly string[]): number {
   const issued = records.filter(({ grantId }) => grantId !== null && grantIds.includes(grantId))
   return Math.max(...issued.map(({ payload }) => payload.iat ?? 0))
-}
-
-async function clientNames(db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
-  if (ids.length === 0) return new Map()
-  const rows = await db.selectFrom('clients').select(['id', 'name']).where('id', 'in', ids).execute()
-  return new Map(rows.map(({ id, name }) => [id, name]))
 }
 
 /** Returns the sessions of a user, newest first. */
