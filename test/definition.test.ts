@@ -49,7 +49,7 @@ describe('collection', () => {
     [
       'an unknown option',
       { colour: 'red' },
-      /has no option colour: use one of path, noun, ids, operations, body, .*links, access, writeOnly, immutable, rules, set, defaults, locked, computed, derived, migrate, table, columns$/,
+      /has no option colour: use one of path, noun, ids, operations, body, .*links, access, writeOnly, immutable, rules, set, defaults, locked, computed, derived, migrate, table, columns, keepDeleted$/,
     ],
     ['an empty list of operations', { operations: [] }, /operations must name at least one/],
     ['a missing body', { body: undefined }, /body must be created with Type\.Object\(\)/],

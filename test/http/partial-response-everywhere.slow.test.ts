@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Database } from '../../src/storage/database.ts'
+import { addBackup } from '../oauth/matrix.ts'
 import { everyScope } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { type Documented, documentedApp, type Json } from '../support/openapi.ts'
@@ -43,7 +44,11 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.insertInto('nodes').values(node).execute())
       await db.write((tx) => tx.insertInto('auditArchives').values(archive).execute())
       await db.write((tx) => tx.insertInto('requestLog').values(loggedRequest).execute())
+      await db.write((tx) => tx.insertInto('authRecords').values(session).execute())
+      await db.write((tx) => tx.insertInto('consents').values(consent).execute())
+      const id = await addBackup(db, 1)
       ids = {
+        ...{ '/api/backups/{id}': id, version: 'v1' },
         requestId: loggedRequest.requestId,
         ...{ taskId, webhook, deliveryId: delivery },
         ...{ client: (await make('/api/clients', machine)).id, key: (await make('/api/keys', { name: 'Batch' })).id },
@@ -64,6 +69,22 @@ forEachEngine((engine) => {
       ...{ settings: '{"PLINTH_BASE_URL":"https://plinth.test"}', resources: '{}', definition: 'a', clockAheadMs: 0 },
       ...{ startedAt: '2026-03-01T12:00:00.000Z', heartbeatAt: '2026-03-01T12:00:00.000Z' },
     }
+
+    const expiresAt = '2099-01-01T00:00:00.000Z'
+    const session = {
+      ...{
+        kind: 'Session',
+        id: 's1',
+        uid: 'u1',
+        userId: 1,
+        grantId: null,
+        userCode: null,
+        consumedAt: null,
+        expiresAt,
+      },
+      payload: JSON.stringify({ iat: 1_772_366_400, loginTs: 1_772_366_400, authorizations: { cli_a: {} } }),
+    }
+    const consent = { userId: 1, clientId: 'cli_a', scopes: 'openid', updatedAt: '2026-03-01T12:00:00.000Z' }
 
     const loggedRequest = {
       ...{
@@ -88,7 +109,7 @@ forEachEngine((engine) => {
         .operations()
         .filter(({ method, operation }) => method === 'get' && operation.parameters?.some(isFields))
         .map(({ path, operation }) => ({
-          url: path.replace(/\{(\w+)\}/g, (_, name) => ids[name] ?? ids[idOf(path)] ?? '1'),
+          url: path.replace(/\{(\w+)\}/g, (_, name) => ids[path] ?? ids[name] ?? ids[idOf(path)] ?? '1'),
           schema: operation.responses['200'].content['application/json'].schema as Json,
         }))
     const isFields = (parameter: Json) => documented.resolve(parameter).name === 'fields'
