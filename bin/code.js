@@ -22,16 +22,23 @@ export function stateOfSources() {
 
 const isCurrent = () => existsSync(stateFile) && readFileSync(stateFile, 'utf8') === stateOfSources()
 
-/** An installed package contains only the build. A checkout runs its sources, or a build of exactly these sources. */
-function folder() {
-  if (!existsSync(join(root, 'src/main.ts'))) return 'dist'
-  return isCurrent() ? 'build' : 'src'
+const hasSources = existsSync(join(root, 'src/main.ts'))
+const key = 'plinth:code'
+
+/** Imports a module of the service, from the code that this process runs; `name` has no extension. */
+export const load = (name) => {
+  // Code that uses the package without the program, such as a test, may also import the sources of a checkout.
+  const code = getEnvironmentData(key) ?? (hasSources ? 'src' : 'dist')
+  return import(`../${code}/${name}.${code === 'src' ? 'ts' : 'js'}`)
 }
 
-// The threads of a process run the same code as its main thread, even if a source changes in the meantime.
-const key = 'plinth:code'
-const code = getEnvironmentData(key) ?? folder()
-setEnvironmentData(key, code)
-
-/** Imports a module of the service; `name` has no extension. */
-export const load = (name) => import(`../${code}/${name}.${code === 'src' ? 'ts' : 'js'}`)
+/**
+ * Imports the program, and chooses the code that this process runs. An installed package contains only the build; a
+ * checkout runs its sources, or a build of exactly these sources. The threads of the process run the same code, even if a
+ * source changes in the meantime.
+ */
+export const loadProgram = (name) => {
+  const code = hasSources ? (isCurrent() ? 'build' : 'src') : 'dist'
+  setEnvironmentData(key, getEnvironmentData(key) ?? code)
+  return load(name)
+}

@@ -20,5 +20,5 @@ const { XDG_CACHE_HOME, HOME } = process.env
 const cacheFolder = XDG_CACHE_HOME || (HOME && join(HOME, '.cache'))
 if (cacheFolder) process.env.NODE_COMPILE_CACHE ??= join(cacheFolder, 'plinth')
 if (process.env.NODE_COMPILE_CACHE) module.enableCompileCache?.()
-const { load } = await import('./code.js')
-await load('main')
+const { loadProgram } = await import('./code.js')
+await loadProgram('main')

@@ -21,7 +21,7 @@ const run = (script: string) => {
   return execFileSync(process.execPath, ['--input-type=module', '--eval', text], { encoding: 'utf8' })
 }
 
-const load = () => run(`process.stdout.write((await code.load('main')).default)`)
+const load = () => run(`process.stdout.write((await code.loadProgram('main')).default)`)
 /** Writes a build of the current sources. */
 const build = () => {
   write('build/main.js', `export default 'build'`)
@@ -62,6 +62,11 @@ describe('the code that bin/plinth.js runs', () => {
     }
   })
 
+  it('the sources in a process that runs no program, such as a test', () => {
+    build()
+    assert.equal(run(`process.stdout.write((await code.load('main')).default)`), 'sources')
+  })
+
   it('the sources, if a build was interrupted', () => {
     build()
     rmSync(join(root, 'build/sources.txt'))
@@ -82,6 +87,7 @@ describe('the code that bin/plinth.js runs', () => {
     const output = run(`import { writeFileSync } from 'node:fs'
       import { once } from 'node:events'
       import { Worker } from 'node:worker_threads'
+      await code.loadProgram('main')
       writeFileSync(${JSON.stringify(join(root, 'src/main.ts'))}, 'export default "edited"')
       const worker = new Worker(new URL('data:text/javascript,' + encodeURIComponent(${JSON.stringify(thread)})))
       process.stdout.write((await once(worker, 'message'))[0])`)

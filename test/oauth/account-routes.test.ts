@@ -228,7 +228,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('GET /api/clients/{id} shows when the client was last used, to the minute, without a new revision', async () => {
+  it('GET /api/clients/{id} shows when the client was last used, to the minute, with the same revision and another tag', async () => {
     const body = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
     const created = await service.send({ method: 'POST', url: '/api/clients', payload: body, scopes: 'admin' })
     const { id, lastUsedAt } = created.json()
@@ -242,7 +242,7 @@ forEachEngine((engine) => {
       counter.count('https://issuer.example#other')
       await counter.flush()
       const response = await read(`/api/clients/${id}`)
-      assert.equal(response.headers.etag, '"1"')
+      assert.match(String(response.headers.etag), /^"1\.[0-9a-f]{16}"$/)
       return (Date.parse(response.json().lastUsedAt) - started) / 1_000
     }
     assert.deepEqual([await usedAfter(1), await usedAfter(60), await usedAfter(61)], [1, 1, 61])
