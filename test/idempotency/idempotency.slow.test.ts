@@ -7,6 +7,7 @@ import type { Database } from '../../src/storage/database.ts'
 import { openDatabase } from '../../src/storage/open.ts'
 import { everyScope, type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
+import { eventually } from '../support/service.ts'
 
 const dayMs = 24 * 3_600_000
 const parallel = 50
@@ -155,6 +156,13 @@ forEachEngine((engine) => {
         const second = await post(request)
         assert.equal(replayed(second), 'true', url)
         assert.deepEqual(essence(second), essence(first))
+      }
+      // The other tests expect that nothing else is written.
+      for (const url of ['/api/audit/verification', '/api/health/examination']) {
+        await eventually(`${url} has ended`, async () => {
+          const { status } = (await service.send({ url, token: bearer })).json()
+          return status === 'completed' || status === 'failed'
+        })
       }
     })
 
