@@ -8,21 +8,23 @@ const typingMs = 300
  */
 export function useDelayedText(text: string, onChange: (text: string) => void): [string, (typed: string) => void] {
   const [typed, setTyped] = useState(text)
-  const [seen, setSeen] = useState(text)
   const [sent, setSent] = useState(text)
-  if (text !== seen) {
-    setSeen(text)
-    if (text !== sent) {
-      setSent(text)
-      setTyped(text)
-    }
-  }
+  // The texts that were sent, but are not in `text` yet: the person may type on while the router navigates.
+  const pending = useRef<string[]>([])
   const change = useRef(onChange)
   change.current = onChange
+  useEffect(() => {
+    const at = pending.current.indexOf(text)
+    pending.current = at === -1 ? [] : pending.current.slice(at + 1)
+    if (at !== -1) return
+    setSent(text)
+    setTyped(text)
+  }, [text])
   const trimmed = typed.trim()
   useEffect(() => {
     if (trimmed === sent) return
     const timer = setTimeout(() => {
+      pending.current.push(trimmed)
       setSent(trimmed)
       change.current(trimmed)
     }, typingMs)
