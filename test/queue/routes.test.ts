@@ -25,12 +25,18 @@ forEachEngine((engine) => {
       await db.close()
     })
 
-    it('200 with the waiting, running and repeated jobs of each queue; 403 without the scope admin', async () => {
+    it('200 with the waiting, running and repeated jobs of each queue; 403 without the scope admin', async (t) => {
       const db = await engine.database()
       const errors: unknown[] = []
       const now = Date.now
       const queue = await openQueue({ db, now, random: () => 0.5, onError: (error) => errors.push(error) })
       const service = await testApp(db, { queue, now })
+      let end = (_error?: Error) => {}
+      t.after(async () => {
+        end(new Error('broken'))
+        await service.app.close()
+        await db.close()
+      })
       const read = async (): Promise<Json> => {
         const listed: Json[] = (await service.send({ url: '/api/queues', scopes: 'admin' })).json()
         return listed.find((one) => one.queue === 'webhook.settle')
@@ -41,20 +47,17 @@ forEachEngine((engine) => {
       const waiting = await read()
       assert.deepEqual([waiting.waiting, waiting.running, waiting.repeated], [2, 0, 0])
       assert.ok(Date.parse(waiting.dueSince) <= Date.now())
-      let end = (_error?: Error) => {}
       queue.work('webhook.settle', () => new Promise((_, reject) => (end = reject)))
-      const running = await eventually('a job runs', async () => {
+      // Waiting and running jobs are counted one after the other, so a job may count as both while it begins.
+      const running = await eventually('a job runs, and the other one waits', async () => {
         const found = await read()
-        return found.running === 1 && found
+        return found.running === 1 && found.waiting === 1 && found
       })
-      assert.deepEqual([running.waiting, running.repeated], [1, 0])
+      assert.equal(running.repeated, 0)
       end(new Error('broken'))
       await eventually('the failed job waits', async () => (await read()).repeated === 1)
       assert.match(String(errors[0]), /broken/)
       assert.equal((await service.send({ url: '/api/queues', scopes: everyScope })).statusCode, 403)
-      end(new Error('broken'))
-      await service.app.close()
-      await db.close()
     })
   })
 })
