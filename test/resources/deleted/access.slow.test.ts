@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       assert.equal(await restore('crm_north', id), 201)
     })
 
-    it('keeps the creator of the row, whoever restores it', async () => {
+    it('keeps the original creator when another user restores the row', async () => {
       const id = await note('crm_north', await folder())
       await update(id, "created_by = 'client:first'")
       await removed('crm_north', `/notes/${id}`)
