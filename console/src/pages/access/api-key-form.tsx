@@ -1,6 +1,7 @@
 import { Button } from '../../ui/button.tsx'
 import { fieldError, TextField } from '../../ui/fields.tsx'
 import { localInputText } from '../../ui/format.tsx'
+import { type LimitDraft, LimitFields, limitDraftOf, limitsOf } from '../../ui/limit-fields.tsx'
 import { ErrorNotice } from '../../ui/states.tsx'
 import type { ApiKey } from './access-types.ts'
 
@@ -13,28 +14,22 @@ interface KeyBody {
 }
 
 /** The texts in the form. */
-export interface KeyDraft {
+export interface KeyDraft extends LimitDraft {
   name: string
-  calls: string
-  seconds: string
-  quota: string
   expires: string
 }
 
 /** Returns the texts of a key, or of a new one. */
-export function draftOf(key?: ApiKey): KeyDraft {
-  const [calls = '', seconds = '60'] = key?.rate?.split('/') ?? []
-  return {
-    ...{ name: key?.name ?? '', calls, seconds },
-    ...{ quota: key?.quota?.toString() ?? '', expires: key?.expiresAt ? localInputText(key.expiresAt) : '' },
-  }
-}
+export const draftOf = (key?: ApiKey): KeyDraft => ({
+  ...limitDraftOf({ rate: key?.rate ?? null, quota: key?.quota ?? null }),
+  name: key?.name ?? '',
+  expires: key?.expiresAt ? localInputText(key.expiresAt) : '',
+})
 
 /** Returns the members of a request body. */
-export const bodyOf = ({ name, calls, seconds, quota, expires }: KeyDraft): KeyBody => ({
+export const bodyOf = ({ name, expires, ...limits }: KeyDraft): KeyBody => ({
   name,
-  rate: calls === '' ? null : `${calls}/${seconds}`,
-  quota: quota === '' ? null : Number(quota),
+  ...limitsOf(limits),
   expiresAt: expires === '' ? null : new Date(expires).toISOString(),
 })
 
@@ -65,16 +60,7 @@ export function ApiKeyForm({ draft, onChange, action, error, isRunning, onSubmit
         onChange={(name) => set({ name })}
         error={fieldError(error, 'name')}
       />
-      <RateFields {...draft} set={set} error={error} />
-      <TextField
-        label="Requests per month"
-        type="number"
-        min={1}
-        value={draft.quota}
-        onChange={(quota) => set({ quota })}
-        hint="Empty for the default quota"
-        error={fieldError(error, 'quota')}
-      />
+      <LimitFields draft={draft} set={set} error={error} />
       <TextField
         label="Expires"
         type="datetime-local"
@@ -90,37 +76,5 @@ export function ApiKeyForm({ draft, onChange, action, error, isRunning, onSubmit
         </Button>
       </div>
     </form>
-  )
-}
-
-interface RateProps {
-  calls: string
-  seconds: string
-  set: (change: { calls?: string; seconds?: string }) => void
-  error: unknown
-}
-
-function RateFields({ calls, seconds, set, error }: RateProps) {
-  return (
-    <div className="grid">
-      <TextField
-        label="Requests"
-        type="number"
-        min={1}
-        value={calls}
-        onChange={(text) => set({ calls: text })}
-        hint="Empty for the default rate"
-        error={fieldError(error, 'rate')}
-      />
-      <TextField
-        label="Period in seconds"
-        type="number"
-        min={1}
-        max={86_400}
-        value={seconds}
-        isDisabled={calls === ''}
-        onChange={(text) => set({ seconds: text })}
-      />
-    </div>
   )
 }

@@ -5,7 +5,7 @@ import { Button } from '../../ui/button.tsx'
 import { Conflict } from '../../ui/conflict.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { changes, useEdit } from '../../ui/edit.ts'
-import { fieldError, TextField } from '../../ui/fields.tsx'
+import { LimitFields, limitDraftOf, limitsOf } from '../../ui/limit-fields.tsx'
 import { ErrorNotice, Loaded } from '../../ui/states.tsx'
 import { toast } from '../../ui/toast.tsx'
 import { rateWords, readUse, UseOfQuotas } from './quota-use.tsx'
@@ -54,18 +54,6 @@ interface FormProps {
   onClose: () => void
 }
 
-/** The texts in the form. */
-interface Draft {
-  calls: string
-  seconds: string
-  quota: string
-}
-
-const bodyOf = ({ calls, seconds, quota }: Draft) => ({
-  rate: calls === '' ? null : `${calls}/${seconds}`,
-  quota: quota === '' ? null : Number(quota),
-})
-
 /** Holds the state of the form, and sends the changes. */
 function useLimits({ of, loaded, defaultRate, onClose }: FormProps) {
   const api = useApi()
@@ -73,15 +61,12 @@ function useLimits({ of, loaded, defaultRate, onClose }: FormProps) {
   const [, usualSeconds = '60'] = defaultRate?.split('/') ?? []
   return useEdit({
     loaded,
-    draftOf: ({ rate, quota }: Client): Draft => {
-      const [calls = '', seconds = usualSeconds] = rate?.split('/') ?? []
-      return { calls, seconds, quota: quota?.toString() ?? '' }
-    },
+    draftOf: (client: Client) => limitDraftOf(client, usualSeconds),
     textsOf: ({ calls, seconds, quota }) => ({
       Rate: calls === '' ? '' : rateWords(`${calls}/${seconds}`),
       'Requests per month': quota,
     }),
-    patchOf: (before, after) => changes(bodyOf(before), bodyOf(after)),
+    patchOf: (before, after) => changes(limitsOf(before), limitsOf(after)),
     send: (body, etag) => {
       const params = { path: { id: of.id }, header: { 'If-Match': etag } }
       return unwrapTagged(api.PATCH('/api/clients/{id}', { params, body }))
@@ -97,7 +82,6 @@ function useLimits({ of, loaded, defaultRate, onClose }: FormProps) {
 
 function LimitsForm(props: FormProps) {
   const { draft, setDraft, save, error, isRunning, conflict } = useLimits(props)
-  const set = (change: Partial<Draft>) => setDraft({ ...draft, ...change })
   return (
     <form
       className="stack"
@@ -106,34 +90,7 @@ function LimitsForm(props: FormProps) {
         save()
       }}
     >
-      <div className="pair">
-        <TextField
-          label="Requests allowed"
-          type="number"
-          min={1}
-          value={draft.calls}
-          onChange={(calls) => set({ calls })}
-          hint="Empty for the default rate"
-          error={fieldError(error, 'rate')}
-        />
-        <TextField
-          label="In seconds"
-          type="number"
-          min={1}
-          max={86_400}
-          value={draft.seconds}
-          onChange={(seconds) => set({ seconds })}
-        />
-      </div>
-      <TextField
-        label="Requests per month"
-        type="number"
-        min={1}
-        value={draft.quota}
-        onChange={(quota) => set({ quota })}
-        hint="Empty for the default quota"
-        error={fieldError(error, 'quota')}
-      />
+      <LimitFields draft={draft} set={(change) => setDraft({ ...draft, ...change })} error={error} />
       <ErrorNotice error={error} />
       <div className="row end">
         <Button isDisabled={isRunning} onPress={props.onClose}>
