@@ -4,10 +4,11 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { chromium, type Page } from 'playwright-core'
-import { chromiumOptions, logIn, settled } from '../test/console/browser.ts'
+import { logIn, settled } from '../test/console/browser.ts'
 import { handsOn, tasks } from '../test/console/tasks.ts'
 import { createWork, workSettings } from '../test/console/work.ts'
 import { person, realServer } from '../test/oauth/real.ts'
+import { chromiumOptions } from '../test/support/chromium.ts'
 
 const usage = `Makes the pictures in docs/images/console: starts a service with some work, carries out the tasks of docs/console.md in
 Chromium, and takes a picture of each.

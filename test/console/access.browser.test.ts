@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authService, codeFlow, type Person } from '../oauth/real.ts'
+import { skip } from '../support/chromium.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { accessibilityFaults, type Call, chromiumBrowser, logIn, settled, skip } from './browser.ts'
+import { accessibilityFaults, type Call, chromiumBrowser, logIn, settled } from './browser.ts'
 
 forEachEngine((engine) => {
   describe('the pages about access', { skip }, () => {

@@ -1,18 +1,11 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { after, before } from 'node:test'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { chromiumOptions } from '../support/chromium.ts'
 
-const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
-const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run']
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-
-/** How to launch Chromium, without requests of its own. */
-export const chromiumOptions = { executablePath, args: ['--no-sandbox', '--disable-gpu', ...quiet] }
-
-/** False, or why browser tests are skipped. */
-export const skip = existsSync(executablePath) ? false : `there is no Chromium at ${executablePath}`
 
 export type Theme = 'light' | 'dark'
 
@@ -49,6 +42,7 @@ export function chromiumBrowser(baseUrl: () => string) {
     const context = await chrome.newContext({ ignoreHTTPSErrors: true, colorScheme, viewport, reducedMotion: 'reduce' })
     const page = await context.newPage()
     const faults: string[] = []
+    const failed: string[] = []
     const note = (text: string) => !expected.test(text) && faults.push(text)
     page.on('console', (message) => ['error', 'warning'].includes(message.type()) && note(message.text()))
     page.on('pageerror', (error) => note(String(error)))
@@ -74,8 +68,12 @@ export function chromiumBrowser(baseUrl: () => string) {
       await page.goto(`${baseUrl()}/console${path}`)
       await settled(page)
     }
+    page.on('requestfailed', (request) => failed.push(`${request.url()}: ${request.failure()?.errorText}`))
     try {
       await work({ page, context, open, call, requests: () => requests.splice(0) })
+    } catch (error) {
+      const shown = await page.locator('body').innerText({ timeout: 5_000 })
+      throw new Error(`${page.url()} shows:\n${shown}\nfailed requests: ${failed.join(', ')}`, { cause: error })
     } finally {
       await context.close()
     }

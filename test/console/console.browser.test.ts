@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authService } from '../oauth/real.ts'
+import { skip } from '../support/chromium.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { accessibilityFaults, chromiumBrowser, logIn, settled, skip } from './browser.ts'
+import { accessibilityFaults, chromiumBrowser, logIn, settled } from './browser.ts'
 import { createWork, type Work, workSettings } from './work.ts'
 
 const pathsIn = (page: Page) =>

@@ -4,8 +4,9 @@ import { describe, it } from 'node:test'
 import type { Page } from 'playwright-core'
 import { verifyAudit } from '../../src/audit/verify.ts'
 import { authService } from '../oauth/real.ts'
+import { skip } from '../support/chromium.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { accessibilityFaults, chromiumBrowser, logIn, settled, skip } from './browser.ts'
+import { accessibilityFaults, chromiumBrowser, logIn, settled } from './browser.ts'
 
 const passphrase = 'correct horse battery staple'
 const env = {

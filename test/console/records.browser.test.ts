@@ -4,8 +4,9 @@ import { sql } from 'kysely'
 import type { Page } from 'playwright-core'
 import { collection, Decimal, Line, Ref, service, Title, Type } from '../../src/plinth.ts'
 import { type Person, person, type Real, realServer } from '../oauth/real.ts'
+import { skip } from '../support/chromium.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { accessibilityFaults, type Call, chromiumBrowser, logIn, settled, skip } from './browser.ts'
+import { accessibilityFaults, type Call, chromiumBrowser, logIn, settled } from './browser.ts'
 
 const customers = collection({
   path: '/customers',

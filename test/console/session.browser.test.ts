@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Page } from 'playwright-core'
 import { authService, type Person } from '../oauth/real.ts'
+import { skip } from '../support/chromium.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { accessibilityFaults, chromiumBrowser, logIn, skip } from './browser.ts'
+import { accessibilityFaults, chromiumBrowser, logIn } from './browser.ts'
 
 forEachEngine((engine) => {
   describe('the console without its session or its connection', { skip }, () => {

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { authService } from '../oauth/real.ts'
+import { skip } from '../support/chromium.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { pageOf } from '../support/pages.ts'
-import { chromiumBrowser, logIn, settled, skip } from './browser.ts'
+import { chromiumBrowser, logIn, settled } from './browser.ts'
 import { handsOn, tasks } from './tasks.ts'
 import { createWork, type Work, workSettings } from './work.ts'
 

@@ -3,9 +3,10 @@ import { describe, it } from 'node:test'
 import type { Page } from 'playwright-core'
 import { minuteMs, trafficCounter } from '../../src/traffic/counter.ts'
 import { authService } from '../oauth/real.ts'
+import { skip } from '../support/chromium.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
-import { accessibilityFaults, chromiumBrowser, logIn, settled, skip } from './browser.ts'
+import { accessibilityFaults, chromiumBrowser, logIn, settled } from './browser.ts'
 
 forEachEngine((engine) => {
   describe('the overview, traffic and requests in the console', { skip }, () => {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { authService, type Real } from '../oauth/real.ts'
+import { skip } from '../support/chromium.ts'
 import { onSqlite } from '../support/engines.ts'
-import { chromiumBrowser, logIn, skip } from './browser.ts'
+import { chromiumBrowser, logIn } from './browser.ts'
 
 const retired = { PLINTH_VERSIONS: JSON.stringify({ v1: { status: 'retired', successor: 'v2' } }) }
 

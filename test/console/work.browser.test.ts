@@ -5,8 +5,9 @@ import type { AddressInfo } from 'node:net'
 import { after, describe, it } from 'node:test'
 import type { Route } from 'playwright-core'
 import { authService } from '../oauth/real.ts'
+import { skip } from '../support/chromium.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { accessibilityFaults, chromiumBrowser, logIn, skip } from './browser.ts'
+import { accessibilityFaults, chromiumBrowser, logIn } from './browser.ts'
 
 forEachEngine((engine) => {
   describe('webhooks, reports and the API explorer in the console', { skip }, () => {

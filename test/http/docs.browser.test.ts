@@ -1,37 +1,10 @@
 // Runs in its own process: starts a browser, which takes a long time.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { accessSync, constants } from 'node:fs'
-import { delimiter, join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { type Browser, chromium, type Locator, type Page, type Response } from 'playwright-core'
+import { chromiumOptions, skip } from '../support/chromium.ts'
 import { eventually, type RealService, realService } from '../support/service.ts'
-
-/** Finds the system's Chromium in PATH and returns its path. */
-function systemChromium(): string | undefined {
-  const places = (process.env.PATH ?? '')
-    .split(delimiter)
-    .flatMap((folder) => ['chromium', 'chromium-browser'].map((name) => join(folder, name)))
-  return places.find((place) => {
-    try {
-      accessSync(place, constants.X_OK)
-      return true
-    } catch {
-      return false
-    }
-  })
-}
-
-const executablePath = systemChromium()
-const quiet = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-  '--no-first-run',
-]
-const skip = executablePath === undefined && 'no Chromium in PATH'
 
 describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
   let service: RealService
@@ -39,7 +12,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
   before(async () => {
     service = await realService()
     await service.start()
-    browser = await chromium.launch({ executablePath: executablePath as string, args: quiet })
+    browser = await chromium.launch(chromiumOptions)
   })
   after(async () => {
     await browser?.close()

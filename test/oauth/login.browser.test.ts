@@ -1,18 +1,14 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import * as openid from 'openid-client'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import { request } from 'undici'
+import { chromiumOptions, skip } from '../support/chromium.ts'
 import { onSqlite } from '../support/engines.ts'
 import { authService } from './real.ts'
-
-const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
-const skip = existsSync(executablePath) ? false : `there is no Chromium at ${executablePath}`
-const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run']
 
 onSqlite((engine) => {
   describe('a user with Chromium', { skip }, () => {
@@ -21,7 +17,7 @@ onSqlite((engine) => {
     let app: Server
     let appUrl: string
     before(async () => {
-      chrome = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', ...quiet] })
+      chrome = await chromium.launch(chromiumOptions)
       // The app has its own origin, as in production.
       app = createServer((_request, response) => response.end('back at the app')).listen(0, '127.0.0.1')
       await once(app, 'listening')
