@@ -51,11 +51,12 @@ export class LoginError extends Error {}
 export async function beginLogin(returnTo: string): Promise<void> {
   const pending: Pending = { state: randomText(), verifier: randomText(), returnTo }
   const scope = (await supportedScopes()).join(' ')
-  sessionStorage.setItem(pendingKey, JSON.stringify(pending))
   const query = new URLSearchParams({
     ...{ client_id: clientId, redirect_uri: redirectUri, response_type: 'code', scope, state: pending.state },
     ...{ code_challenge: await challengeOf(pending.verifier), code_challenge_method: 'S256' },
   })
+  // Together with the navigation: if two logins begin at once, the state of the one that the browser follows is stored.
+  sessionStorage.setItem(pendingKey, JSON.stringify(pending))
   // The page before must not begin a login again when the person goes back to it.
   location.replace(`/oauth/authorize?${query}`)
 }
