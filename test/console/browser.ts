@@ -2,8 +2,10 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { after, before } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
-import { chromiumOptions } from '../support/chromium.ts'
+import { chromiumOptions, maxWaitMs } from '../support/chromium.ts'
+import { eventually } from '../support/service.ts'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
@@ -19,13 +21,18 @@ export type Call = (
 export interface Window {
   page: Page
   context: BrowserContext
-  /** Each request to the API since the last call: method, path and status. */
+  /** Each request to the API since the last call: method, path and status. Requests that got 503 are left out. */
   requests: () => { method: string; path: string; status: number }[]
   /** Sends a request with the access token of the page. */
   call: Call
   /** Opens a path of the console, and waits until the page and its data are shown. */
   open: (path: string) => Promise<void>
+  /** Closes the shown page, and forgets its requests. */
+  leave: () => Promise<void>
 }
+
+/** A busy service refuses requests with 503. The console sends them again, but Chromium logs each of them as an error. */
+const busy = /^Failed to load resource: .* status of 503\b/
 
 /** Starts Chromium before the tests. `using` fails if a page logs an error, throws, or violates its policy. */
 export function chromiumBrowser(baseUrl: () => string) {
@@ -40,39 +47,45 @@ export function chromiumBrowser(baseUrl: () => string) {
   ) => {
     const viewport = { width, height: 900 }
     const context = await chrome.newContext({ ignoreHTTPSErrors: true, colorScheme, viewport, reducedMotion: 'reduce' })
+    context.setDefaultTimeout(maxWaitMs)
     const page = await context.newPage()
     const faults: string[] = []
     const failed: string[] = []
-    const note = (text: string) => !expected.test(text) && faults.push(text)
+    const note = (text: string) => !expected.test(text) && !busy.test(text) && faults.push(text)
     page.on('console', (message) => ['error', 'warning'].includes(message.type()) && note(message.text()))
     page.on('pageerror', (error) => note(String(error)))
     const requests: { method: string; path: string; status: number }[] = []
     page.on('response', (response) => {
       const { pathname, search } = new URL(response.url())
-      if (/^\/(console|oauth|\.well-known)\b/.test(pathname)) return
+      if (/^\/(console|oauth|\.well-known)\b/.test(pathname) || response.status() === 503) return
       requests.push({ method: response.request().method(), path: pathname + search, status: response.status() })
     })
     let authorization = ''
     page.on('request', (request) => {
       authorization = request.headers().authorization ?? authorization
     })
-    const call: Call = async (method, path, body) => {
-      const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
-      const headers = { authorization, 'content-type': type }
-      const data = body && { data: JSON.stringify(body) }
-      const response = await page.request.fetch(baseUrl() + path, { method, headers, ...data })
-      const text = await response.text()
-      return { status: response.status(), body: text === '' ? {} : JSON.parse(text) }
-    }
+    const call: Call = (method, path, body) =>
+      eventually(`a response to ${method} ${path} other than 503`, async () => {
+        const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+        const headers = { authorization, 'content-type': type }
+        const data = body && { data: JSON.stringify(body) }
+        const response = await page.request.fetch(baseUrl() + path, { method, headers, ...data })
+        const text = await response.text()
+        return response.status() !== 503 && { status: response.status(), body: text === '' ? {} : JSON.parse(text) }
+      })
     const open = async (path: string) => {
       await page.goto(`${baseUrl()}/console${path}`)
       await settled(page)
     }
+    const leave = async () => {
+      await page.goto('about:blank')
+      requests.splice(0)
+    }
     page.on('requestfailed', (request) => failed.push(`${request.url()}: ${request.failure()?.errorText}`))
     try {
-      await work({ page, context, open, call, requests: () => requests.splice(0) })
+      await work({ page, context, open, leave, call, requests: () => requests.splice(0) })
     } catch (error) {
-      const shown = await page.locator('body').innerText({ timeout: 5_000 })
+      const shown = await page.locator('body').innerText().catch(String)
       throw new Error(`${page.url()} shows:\n${shown}\nfailed requests: ${failed.join(', ')}`, { cause: error })
     } finally {
       await context.close()
@@ -85,6 +98,15 @@ export function chromiumBrowser(baseUrl: () => string) {
 export async function settled(page: Page): Promise<void> {
   await page.getByRole('heading', { level: 1 }).first().waitFor()
   await page.locator('.loading').first().waitFor({ state: 'detached' })
+}
+
+/** Sets the width of the window, and waits until nothing on the page is wider. */
+export async function fitsIn(page: Page, width: number): Promise<void> {
+  await page.setViewportSize({ width, height: 800 })
+  await eventually(`${page.url()} fits in ${width} px`, async () => {
+    const widths = await page.evaluate('[document.documentElement.scrollWidth, innerWidth]')
+    return isDeepStrictEqual(widths, [width, width])
+  })
 }
 
 /** Logs in through the service's own pages, and waits for the console. */

@@ -53,6 +53,7 @@ forEachEngine((engine) => {
         }
         assert.equal(tokenRequests, 0)
         await link(page, 'Users').click()
+        await page.waitForURL(/\/access\/users$/)
         await page.route(/openid-configuration/, (route) => route.abort('connectionrefused'))
         await signIn(page).click()
         await page.getByText('The service cannot be reached.').waitFor()

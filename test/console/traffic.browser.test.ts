@@ -46,7 +46,7 @@ forEachEngine((engine) => {
         await asAdmin(page, '/')
         const chart = page.getByRole('img', { name: /^Requests: Succeeded [\d.]+\/s, 4xx [\d.]+\/s, 5xx 0\/s$/ })
         await chart.waitFor()
-        await chart.locator('canvas').waitFor()
+        await page.locator('.charts canvas').nth(8).waitFor()
         assert.equal(await page.locator('.charts canvas').count(), 9)
         await page.getByText(/^\d+ in this range$/).waitFor()
         await page.getByRole('table').getByText('live', { exact: true }).waitFor()
@@ -64,18 +64,21 @@ forEachEngine((engine) => {
       await using({}, async ({ page }) => {
         await page.clock.install()
         await asAdmin(page, '/')
+        const history = (url: string) => url.includes('/api/metrics/history')
+        const poll = async (advance: () => Promise<void>) => {
+          const polled = page.waitForResponse((response) => history(response.url()))
+          await advance()
+          await (await polled).finished()
+        }
+        // From here on, time passes only in `runFor`.
+        await poll(() => page.clock.pauseAt(Date.now() + 30_000))
         const sent: string[] = []
         page.on('request', (request) => sent.push(new URL(request.url()).pathname))
-        const history = (url: string) => url.includes('/api/metrics/history')
-        const show = (state: 'visible' | 'hidden') =>
+        const show = (state: 'visible' | 'hidden'): Promise<void> =>
           page.evaluate(`
             Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true })
             document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))`)
-        for (let poll = 0; poll < 4; poll++) {
-          const polled = page.waitForResponse((response) => history(response.url()))
-          await page.clock.runFor(15_000)
-          await (await polled).finished()
-        }
+        for (let time = 0; time < 4; time++) await poll(() => page.clock.runFor(15_000))
         const inAMinute = sent.splice(0).filter((path) => path.startsWith('/v2/api/'))
         assert.equal(inAMinute.filter(history).length, 4)
         assert.equal(inAMinute.filter((path) => path === '/v2/api/nodes').length, 2)
@@ -83,9 +86,7 @@ forEachEngine((engine) => {
         await show('hidden')
         await page.clock.runFor(120_000)
         assert.deepEqual(sent, [])
-        const resumed = page.waitForResponse((response) => history(response.url()))
-        await show('visible')
-        await resumed
+        await poll(() => show('visible'))
         assert.equal(sent.filter(history).length, 1)
       })
     })

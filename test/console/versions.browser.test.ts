@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { authService, type Real } from '../oauth/real.ts'
 import { skip } from '../support/chromium.ts'
 import { onSqlite } from '../support/engines.ts'
+import { eventually } from '../support/service.ts'
 import { chromiumBrowser, logIn } from './browser.ts'
 
 const retired = { PLINTH_VERSIONS: JSON.stringify({ v1: { status: 'retired', successor: 'v2' } }) }
@@ -40,8 +41,11 @@ onSqlite((engine) => {
         const box = page.locator('.record-grid')
         await grid.getByText('Lamp 1', { exact: true }).waitFor()
         for (const last of [100, 105]) {
-          await box.evaluate((element) => element.scrollTo(0, element.scrollHeight))
-          await grid.getByText(`Lamp ${last}`, { exact: true }).waitFor()
+          await eventually(`row ${last} is shown`, async () => {
+            // The end moves once the second page has been read.
+            await box.evaluate((element) => element.scrollTo(0, element.scrollHeight))
+            return grid.getByText(`Lamp ${last}`, { exact: true }).isVisible()
+          })
         }
         await open('/records/products/row/1')
         await page.getByRole('button', { name: 'Edit' }).click()

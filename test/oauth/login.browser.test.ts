@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import * as openid from 'openid-client'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import { request } from 'undici'
-import { chromiumOptions, skip } from '../support/chromium.ts'
+import { chromiumOptions, maxWaitMs, skip } from '../support/chromium.ts'
 import { onSqlite } from '../support/engines.ts'
 import { authService } from './real.ts'
 
@@ -31,6 +31,7 @@ onSqlite((engine) => {
     /** Runs `work` in a new browser context without JavaScript; fails if a page's CSP blocks anything. */
     const using = async (work: (page: Page, context: BrowserContext) => Promise<void>) => {
       const context = await chrome.newContext({ ignoreHTTPSErrors: true, javaScriptEnabled: false })
+      context.setDefaultTimeout(maxWaitMs)
       const page = await context.newPage()
       const blocked: string[] = []
       page.on('console', (message) => /Content.Security.Policy/i.test(message.text()) && blocked.push(message.text()))
@@ -55,6 +56,7 @@ onSqlite((engine) => {
         openid.authorizationCodeGrant(config, new URL(back), { pkceCodeVerifier: verifier, expectedState: 's' })
       return { config, url, tokens }
     }
+    const title = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
     const signIn = async (page: Page, password: string) => {
       await page.getByLabel('E-mail address').fill(auth.user.email)
       await page.getByLabel('Password').fill(password)
@@ -68,9 +70,9 @@ onSqlite((engine) => {
         await signIn(page, 'wrong password here')
         assert.equal(await page.getByRole('alert').textContent(), 'The e-mail address or password is wrong.')
         await signIn(page, auth.user.password)
-        assert.equal(await page.getByRole('heading').textContent(), 'Allow The App?')
+        await title(page, 'Allow The App?')
         await page.getByRole('button', { name: 'Allow', exact: true }).click()
-        assert.equal(await page.textContent('body'), 'back at the app')
+        await page.getByText('back at the app').waitFor()
         const { access_token, id_token } = await tokens(page.url())
         const headers = { authorization: `Bearer ${access_token}` }
         const answer = await request(`${auth.baseUrl}/users/${auth.user.userId}`, { headers, dispatcher: auth.agent })
@@ -80,9 +82,9 @@ onSqlite((engine) => {
           openid.buildEndSessionUrl(config, { id_token_hint: id_token as string, post_logout_redirect_uri }).href,
         )
         await page.getByRole('button', { name: 'Sign out' }).click()
-        assert.equal(page.url(), post_logout_redirect_uri)
+        await page.waitForURL(post_logout_redirect_uri)
         await page.goto(url)
-        assert.equal(await page.getByRole('heading').textContent(), 'Sign in')
+        await title(page, 'Sign in')
       })
     })
 
@@ -110,7 +112,7 @@ onSqlite((engine) => {
       await using(async (page) => {
         await page.goto(url)
         await page.getByRole('button', { name: 'Cancel' }).click()
-        assert.equal(new URL(page.url()).searchParams.get('error'), 'access_denied')
+        await page.waitForURL(/[?&]error=access_denied/)
       })
     })
 
@@ -119,9 +121,10 @@ onSqlite((engine) => {
       await using(async (page) => {
         await page.goto(url)
         await signIn(page, auth.user.password)
+        await page.waitForURL(/[?&]code=/)
         assert.ok((await tokens(page.url())).access_token)
         await page.goto(url)
-        assert.ok(new URL(page.url()).searchParams.get('code'))
+        await page.waitForURL(/[?&]code=/)
       })
     })
 
@@ -131,7 +134,7 @@ onSqlite((engine) => {
         await page.goto(url)
         await auth.db.write((tx) => tx.deleteFrom('authRecords').where('kind', '=', 'Interaction').execute())
         await signIn(page, auth.user.password)
-        assert.equal(await page.getByRole('heading').textContent(), 'Something went wrong')
+        await title(page, 'Something went wrong')
         assert.match((await page.textContent('main')) ?? '', /Go back to the app and start again/)
       })
     })
@@ -144,11 +147,13 @@ onSqlite((engine) => {
           viewport: { width: 320, height: 640 },
           colorScheme,
         })
+        context.setDefaultTimeout(maxWaitMs)
         const page = await context.newPage()
         const fits = () => page.evaluate('document.documentElement.scrollWidth <= 320')
         await page.goto(url)
         assert.ok(await fits())
         await signIn(page, auth.user.password)
+        await title(page, 'Allow The App?')
         assert.ok(await fits())
         await page.goto(`${auth.baseUrl}/oauth/authorize?client_id=${'x'.repeat(200)}`)
         assert.ok(await fits())

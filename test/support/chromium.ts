@@ -18,5 +18,8 @@ export const chromiumOptions = {
   ],
 }
 
+/** How long a test waits for an element, a navigation or an event. A busy machine may need more than the default of 30 s. */
+export const maxWaitMs = 180_000
+
 /** False, or why browser tests are skipped. */
 export const skip = existsSync(executablePath) ? false : `there is no Chromium at ${executablePath}`
