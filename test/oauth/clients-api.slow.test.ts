@@ -6,6 +6,7 @@ import { clientSecretContext } from '../../src/oauth/clients/clients.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { token as bearer, type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
+import { assertTagsOfUses } from './last-use.ts'
 import { sealer, served } from './support.ts'
 
 const machine = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
@@ -183,25 +184,9 @@ forEachEngine((engine) => {
   describe('lastUsedAt', () => {
     it('200 with another ETag once the client was used; a write accepts the ETag of any use of the revision', async () => {
       const { id } = await create()
-      const url = `/api/clients/${id}`
       const useAt = (lastUsedAt: string) =>
         db.write((tx) => tx.updateTable('clients').set({ lastUsedAt }).where('id', '=', id).execute())
-      const tags = ['"1"']
-      for (const usedAt of ['2026-03-01T12:00:00.000Z', '2026-03-01T12:01:00.000Z']) {
-        await useAt(usedAt)
-        const { statusCode, headers, body } = await send('GET', url, undefined, { 'if-none-match': tags.join(', ') })
-        assert.deepEqual([statusCode, JSON.parse(body).lastUsedAt], [200, usedAt])
-        assert.match(String(headers.etag), /^"1\.[0-9a-f]{16}"$/)
-        assert.doesNotMatch(body, /_variant/)
-        tags.push(String(headers.etag))
-      }
-      assert.equal(new Set(tags).size, 3)
-      assert.equal((await send('GET', url, undefined, { 'if-none-match': tags[2] ?? '' })).statusCode, 304)
-      const headers = { 'content-type': 'application/merge-patch+json', 'if-match': tags[1] ?? '' }
-      const changed = await send('PATCH', url, { name: 'Renamed' }, headers)
-      assert.deepEqual([changed.statusCode, changed.json().name], [200, 'Renamed'])
-      assert.match(String(changed.headers.etag), /^"2\./)
-      assert.equal((await send('PATCH', url, { name: 'Again' }, headers)).statusCode, 412)
+      await assertTagsOfUses({ send, url: `/api/clients/${id}`, useAt })
     })
   })
 
