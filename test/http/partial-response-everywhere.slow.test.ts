@@ -4,7 +4,7 @@ import type { Database } from '../../src/storage/database.ts'
 import { addBackup } from '../oauth/matrix.ts'
 import { everyScope } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { type Documented, documentedApp, type Json } from '../support/openapi.ts'
+import { type Documented, documentedApp, type Json, loggedRequest } from '../support/openapi.ts'
 
 const scopes = `${everyScope} users:read:full admin audit:read`
 const product = { name: 'Lamp', price: 24.5 }
@@ -85,19 +85,6 @@ forEachEngine((engine) => {
       payload: JSON.stringify({ iat: 1_772_366_400, loginTs: 1_772_366_400, authorizations: { cli_a: {} } }),
     }
     const consent = { userId: 1, clientId: 'cli_a', scopes: 'openid', updatedAt: '2026-03-01T12:00:00.000Z' }
-
-    const loggedRequest = {
-      ...{
-        id: '0123456780',
-        requestId: 'request-1',
-        node: 'nod_a',
-        method: 'GET',
-        path: '/users/9',
-        status: 404,
-        ms: 2,
-      },
-      ...{ clientId: 'cli_a', subject: '1', address: '192.0.2.1', errorCode: 'RESOURCE_NOT_FOUND' },
-    }
 
     const archive = {
       ...{ month: '2025-01', key: 'audit-2025-01-a.ndjson.gz', firstSequence: 1, lastSequence: 2, previousHash: '' },

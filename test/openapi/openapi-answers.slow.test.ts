@@ -6,7 +6,7 @@ import { everywhere } from '../../src/documentation.ts'
 import { createClient } from '../../src/oauth/clients/clients.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { onSqlite } from '../support/engines.ts'
-import { type Documented, documentedApp, type Json, seal } from '../support/openapi.ts'
+import { type Documented, documentedApp, type Json, loggedRequest, seal } from '../support/openapi.ts'
 
 onSqlite((engine) => {
   let db: Database
@@ -43,18 +43,6 @@ onSqlite((engine) => {
       ({ method: 'PATCH', url: `/api/webhooks/${ids.webhook}`, payload }) as Request
     const deliveryPath = () => `/api/webhooks/${ids.webhook}/deliveries/${ids.delivery}`
     const seenEnd = { 'last-event-id': '2' }
-    const loggedRequest = {
-      ...{
-        id: '0123456780',
-        requestId: 'request-1',
-        node: 'nod_a',
-        method: 'GET',
-        path: '/users/9',
-        status: 404,
-        ms: 2,
-      },
-      ...{ clientId: 'cli_a', subject: '1', address: '192.0.2.1', errorCode: 'RESOURCE_NOT_FOUND' },
-    }
     let credentials: string
     let ids: Record<string, string>
     const seen = new Set<string>()

@@ -23,6 +23,12 @@ const { version } = JSON.parse(readFileSync(new URL('../../package.json', import
   version: string
 }
 
+/** A row of `request_log`. */
+export const loggedRequest = {
+  ...{ id: '0123456780', requestId: 'request-1', node: 'nod_a', method: 'GET', path: '/users/9', status: 404, ms: 2 },
+  ...{ clientId: 'cli_a', subject: '1', address: '192.0.2.1', errorCode: 'RESOURCE_NOT_FOUND' },
+}
+
 /** A route registered in the app, independent of the document. */
 export interface LiveRoute {
   method: string
