@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import { type Browser, chromium, type Locator, type Page, type Response } from 'playwright-core'
-import { chromiumOptions, skip } from '../support/chromium.ts'
+import { chromiumOptions, maxWaitMs, skip } from '../support/chromium.ts'
 import { eventually, type RealService, realService } from '../support/service.ts'
 
-describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
+describe('GET /docs in a browser', { skip }, () => {
   let service: RealService
   let browser: Browser
   before(async () => {
@@ -23,6 +23,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
   async function open(viewport: { width: number; height: number }, javaScriptEnabled = true) {
     const base = `https://localhost:${service.port}`
     const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport, javaScriptEnabled })
+    context.setDefaultTimeout(maxWaitMs)
     const page = await context.newPage()
     const wrong: string[] = []
     const hosts = new Set<string>()
@@ -65,7 +66,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
         await page.evaluate('window.scrollBy(0, 400)')
         return false
       }
-      await eventually('the first list', isShown, 20_000)
+      await eventually('the first list', isShown)
       const width = await page.evaluate('document.documentElement.scrollWidth')
       assert.ok(Number(width) <= viewport.width, `it is ${width} wide`)
       checked()
@@ -85,12 +86,12 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
       return (await granted).status() === 200
     }
     // The page needs a moment to apply the entered credentials and the granted token.
-    await eventually('a token', authorize, 20_000)
+    await eventually('a token', authorize)
     const answered = async () => {
       const answer = await send(page, dialog)
       return answer.status() === 200 && answer
     }
-    const answer = await eventually('an answer to who has the token', answered, 20_000)
+    const answer = await eventually('an answer to who has the token', answered)
     wrong.splice(0, wrong.length, ...wrong.filter((text) => !text.includes('status of 401')))
     assert.deepEqual(await answer.json(), [])
     checked()

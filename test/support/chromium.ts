@@ -12,8 +12,9 @@ export const chromiumOptions = {
     '--disable-component-update',
     '--disable-sync',
     '--no-first-run',
-    // Accepts self-signed certificates inside the TLS handshake. `ignoreHTTPSErrors` alone starts each such request
-    // again, which sometimes fails with ERR_TOO_MANY_RETRIES.
+    // Accepts self-signed certificates inside the TLS handshake. With `ignoreHTTPSErrors` alone, the handshake fails and
+    // Chromium starts the request again. The next connection may belong to another request and fail too; after 32 such
+    // restarts, the request fails with ERR_TOO_MANY_RETRIES.
     '--ignore-certificate-errors',
   ],
 }
