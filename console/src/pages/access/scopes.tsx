@@ -1,24 +1,12 @@
-import { useQuery } from '@tanstack/react-query'
-import { unwrap, useApi } from '../../api/client.ts'
+import { useDocument } from '../../api/document.ts'
 import { CheckField } from '../../ui/fields.tsx'
 
-/** The part of the OpenAPI document that describes the scopes. */
-interface Document {
-  components: { securitySchemes: { oauth2: { flows: { authorizationCode: { scopes: Record<string, string> } } } } }
-}
-
 /** Returns every scope of the service with its description, in display order. */
-export function useScopes() {
-  const api = useApi()
-  return useQuery({
-    queryKey: ['scopes'],
-    staleTime: Number.POSITIVE_INFINITY,
-    queryFn: async () => {
-      const document = (await unwrap(api.GET('/openapi.json'))) as unknown as Document
-      return document.components.securitySchemes.oauth2.flows.authorizationCode.scopes
-    },
+export const useScopes = () =>
+  useDocument('scopes', async (read) => {
+    const { securitySchemes } = (await read()).components
+    return securitySchemes.oauth2.flows.authorizationCode.scopes
   })
-}
 
 const personal = ['openid', 'profile', 'email', 'offline_access']
 const administrative = ['admin', 'audit:read']

@@ -1,17 +1,17 @@
-import { useQuery } from '@tanstack/react-query'
 import { Link, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
+import { useDocument } from '../../api/document.ts'
 import { useSession } from '../../session/session.ts'
 import { TextField } from '../../ui/fields.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Empty, Loaded } from '../../ui/states.tsx'
-import { type Operation, readOperations } from './document.ts'
 import { OperationForm } from './operation.tsx'
+import { type Operation, readOperations } from './operations.ts'
 
 /** Sends requests to any operation of the API, as the person who is signed in. */
 export function Explorer() {
   const { may } = useSession()
-  const query = useQuery({ queryKey: ['openapi'], queryFn: readOperations, staleTime: Number.POSITIVE_INFINITY })
+  const query = useDocument('operations', readOperations)
   return (
     <Page
       title="API explorer"

@@ -1,13 +1,14 @@
 import { useMutation } from '@tanstack/react-query'
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { authorizedFetch } from '../../api/client.ts'
+import type { Parameter } from '../../api/document.ts'
 import { useSession } from '../../session/session.ts'
 import { Button } from '../../ui/button.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
 import { SelectField, TextField } from '../../ui/fields.tsx'
 import { Badge } from '../../ui/page.tsx'
 import { ErrorNotice } from '../../ui/states.tsx'
-import type { Operation, Parameter } from './document.ts'
+import type { Operation } from './operations.ts'
 import { ResponseView } from './response.tsx'
 import { isStopped, send } from './send.ts'
 import { curlOf, type Draft, typescriptOf } from './snippets.ts'
@@ -35,7 +36,7 @@ function draftOf({ method, path, parameters, body }: Operation, values: Values, 
 
 /** The parameters and the body of an operation, and the response to the last request. */
 export function OperationForm({ operation }: { operation: Operation }) {
-  const { method, path, summary, description, parameters, body } = operation
+  const { parameters, body } = operation
   const [values, setValues] = useState<Values>({})
   const [content, setContent] = useState(body?.example ?? '')
   const { sending, stop } = useSending()
@@ -54,14 +55,7 @@ export function OperationForm({ operation }: { operation: Operation }) {
           sending.mutate(draft)
         }}
       >
-        <div className="stack tight">
-          <h2>{summary}</h2>
-          <div className="row">
-            <Badge tone={method === 'GET' ? 'info' : method === 'DELETE' ? 'wrong' : 'warn'}>{method}</Badge>
-            <code>{path}</code>
-          </div>
-          <p className="quiet small">{description.replaceAll('`', '')}</p>
-        </div>
+        <About operation={operation} />
         {fields(needed)}
         {body !== null && (
           <TextField
@@ -95,6 +89,19 @@ export function OperationForm({ operation }: { operation: Operation }) {
       )}
       <ErrorNotice error={isStopped(sending.error) ? null : sending.error} />
       {sending.data !== undefined && <ResponseView received={sending.data} />}
+    </div>
+  )
+}
+
+function About({ operation: { method, path, summary, description } }: { operation: Operation }) {
+  return (
+    <div className="stack tight">
+      <h2>{summary}</h2>
+      <div className="row">
+        <Badge tone={method === 'GET' ? 'info' : method === 'DELETE' ? 'wrong' : 'warn'}>{method}</Badge>
+        <code>{path}</code>
+      </div>
+      <p className="quiet small">{description.replaceAll('`', '')}</p>
     </div>
   )
 }

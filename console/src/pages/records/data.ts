@@ -1,9 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { ApiError, apiUrl, authorizedFetch, linkOf, type Tagged, unenclosed } from '../../api/client.ts'
-import { request } from '../../session/network.ts'
+import { type Access, useDocument } from '../../api/document.ts'
 import { type Session, useSession } from '../../session/session.ts'
-import type { Access, Document } from './document.ts'
 import { type Resource, type Row, resourcesOf } from './model.ts'
 
 export interface Answer {
@@ -73,17 +72,7 @@ export async function patiently<Result>(request: () => Promise<Result>, signal: 
 }
 
 /** The resources of the service, from its OpenAPI document. */
-export function useResources() {
-  return useQuery({
-    queryKey: ['records', 'document'],
-    staleTime: Number.POSITIVE_INFINITY,
-    queryFn: async () => {
-      const response = await request(apiUrl('/openapi.json'))
-      if (!response.ok) throw new ApiError(response, {})
-      return resourcesOf((await response.json()) as Document)
-    },
-  })
-}
+export const useResources = () => useDocument('resources', async (read) => resourcesOf(await read()))
 
 /** Returns whether the person may call an operation with this access; false if it does not exist. */
 export const allows = ({ may }: Pick<Session, 'may'>, access: Access | undefined): boolean =>

@@ -1,4 +1,4 @@
-import type { Schema } from './document.ts'
+import type { Schema } from '../../api/document.ts'
 import type { Field, Row } from './model.ts'
 import { textOf } from './value.tsx'
 

@@ -1,7 +1,7 @@
 import type { MouseEvent } from 'react'
 import type { GridProps } from './grid.tsx'
 import type { Row } from './model.ts'
-import { isNumber, Value } from './value.tsx'
+import { Value } from './value.tsx'
 
 export const rowHeight = 40
 
@@ -60,7 +60,7 @@ export function GridRow({ row, tabColumn, onActive, columns, selected, onSelect,
         />
       </td>
       {columns.map((field, at) => (
-        <td key={field.name} {...{ ...cell(at + 1), onClick: open }} className={isNumber(field) ? 'number' : undefined}>
+        <td key={field.name} {...{ ...cell(at + 1), onClick: open }} className={field.isNumber ? 'number' : undefined}>
           <Value field={field} row={row} linkTabIndex={-1} />
         </td>
       ))}
@@ -111,7 +111,7 @@ export function Header({
         const { name, label } = field
         const direction = sort === name ? 'ascending' : sort === `-${name}` ? 'descending' : 'none'
         const next = { none: name, ascending: `-${name}`, descending: undefined }[direction]
-        const common = { role: 'columnheader', scope: 'col', className: isNumber(field) ? 'number' : undefined }
+        const common = { role: 'columnheader', scope: 'col', className: field.isNumber ? 'number' : undefined }
         if (!sorts.includes(name))
           return (
             <th key={name} {...common}>

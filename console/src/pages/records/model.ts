@@ -3,6 +3,7 @@ import {
   accessOf,
   bodySchema,
   type Document,
+  hasNumbers,
   itemSchema,
   type Method,
   type Operation,
@@ -10,7 +11,7 @@ import {
   pathOf,
   resolved,
   type Schema,
-} from './document.ts'
+} from '../../api/document.ts'
 
 /** A field of a resource, as its forms and tables need it. */
 export interface Field {
@@ -27,6 +28,8 @@ export interface Field {
   isListed: boolean
   /** The name of the resource whose id it contains. */
   reference: string | null
+  /** True for a number, also one that is sent as text. */
+  isNumber: boolean
 }
 
 /** A query parameter that narrows a list. */
@@ -132,9 +135,10 @@ function fieldsOf(
   const order = [...Object.keys(shown), ...Object.keys(sent), ...Object.keys(changed)]
   return [...new Set(order)]
     .filter((name) => isMember(name) && !expanded.has(name))
-    .map((name) => ({
-      ...{ name, label: labelOf(name.replace(/Id$/, '')) },
-      schema: sent[name] ?? changed[name] ?? shown[name] ?? {},
+    .map((name) => ({ name, schema: sent[name] ?? changed[name] ?? shown[name] ?? {} }))
+    .map(({ name, schema }) => ({
+      ...{ name, label: labelOf(name.replace(/Id$/, '')), schema },
+      isNumber: name !== 'id' && !targets.has(name) && hasNumbers(schema),
       isRequired: required.includes(name),
       isReadOnly: sent[name] === undefined && changed[name] === undefined,
       isWriteOnly: shown[name] === undefined && listed[name] === undefined,
@@ -148,7 +152,7 @@ const paging = ['limit', 'cursor', 'sort', 'fields', 'q', 'or', 'expand']
 function filtersOf(parameters: readonly Parameter[]): Filter[] {
   const filters = parameters
     .filter((parameter) => parameter.in === 'query' && !paging.includes(parameter.name))
-    .map(({ name, schema, description = '' }): Filter => {
+    .map(({ name, schema = {}, description = '' }): Filter => {
       const [, field = name, operator = ''] = /^([^[]+)(?:\[(\w+)\])?$/.exec(name) ?? []
       const [, time, side = ''] = /^(.+)(After|Before)$/.exec(name) ?? []
       if (time !== undefined) return { parameter: name, field: time, operator: side.toLowerCase(), schema, description }

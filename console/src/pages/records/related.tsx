@@ -6,7 +6,7 @@ import { Loaded } from '../../ui/states.tsx'
 import { Table } from '../../ui/table.tsx'
 import { allows, readPage, useResources, useSend } from './data.ts'
 import { type NestedList, type Resource, type Row, titleFieldOf, titleOf } from './model.ts'
-import { isNumber, Value } from './value.tsx'
+import { Value } from './value.tsx'
 
 const shownRows = 5
 const shownColumns = 5
@@ -75,7 +75,7 @@ function RelatedRows({ resource, row, nested, target }: RelatedRowsProps) {
                   ...columns.map((field) => ({
                     title: field.label,
                     cell: (one: Row) => <Value field={field} row={one} />,
-                    isNumber: isNumber(field),
+                    isNumber: field.isNumber,
                   })),
                 ]}
               />

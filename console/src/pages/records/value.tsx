@@ -39,11 +39,3 @@ export function Value({ field, row, linkTabIndex }: ValueProps): ReactNode {
   if (Array.isArray(value) && value.every((item) => typeof item !== 'object')) return value.join(', ')
   return textOf(value)
 }
-
-/** Returns true for fields whose values are aligned on the right. */
-export function isNumber({ name, schema: { type, pattern }, reference }: Field): boolean {
-  if (name === 'id' || reference !== null) return false
-  // A decimal number is a text with a pattern.
-  const matches = (text: string) => pattern !== undefined && new RegExp(pattern).test(text)
-  return type === 'integer' || type === 'number' || (type === 'string' && matches('0.5') && !matches('a'))
-}

@@ -1,4 +1,6 @@
-// The parts of the OpenAPI document that describe resources.
+import { queryOptions, useQuery } from '@tanstack/react-query'
+import { request } from '../session/network.ts'
+import { ApiError, apiPrefix } from './client.ts'
 
 export interface Schema {
   $ref?: string
@@ -23,19 +25,23 @@ export interface Schema {
 export interface Parameter {
   $ref?: string
   name: string
-  in: string
+  in: 'path' | 'query' | 'header' | 'cookie'
   description?: string
-  schema: Schema
+  required?: boolean
+  schema?: Schema
+  example?: unknown
 }
 
-type Content = Record<string, { schema?: Schema }>
+type Content = Record<string, { schema?: Schema; example?: unknown }>
 
 export interface Operation {
   operationId: string
+  summary?: string
+  description?: string
   tags?: string[]
   security?: Record<string, string[]>[]
   parameters?: Parameter[]
-  requestBody?: { content: Content }
+  requestBody?: { required?: boolean; content: Content }
   responses: Record<
     string,
     { content?: Content; links?: Record<string, { operationId: string; parameters: Record<string, string> }> }
@@ -44,10 +50,38 @@ export interface Operation {
 
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete'
 
+/** The parts of the OpenAPI document that the pages read. */
 export interface Document {
   paths: Record<string, Partial<Record<Method, Operation>>>
-  components: { schemas: Record<string, Schema>; parameters: Record<string, Parameter> }
+  components: {
+    schemas: Record<string, Schema>
+    parameters: Record<string, Parameter>
+    securitySchemes: { oauth2: { flows: { authorizationCode: { scopes: Record<string, string> } } } }
+  }
 }
+
+const documentOf = (prefix: string) =>
+  queryOptions({
+    queryKey: ['document', 'of', prefix],
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+    queryFn: async () => {
+      const response = await request(`${prefix}/openapi.json`)
+      if (!response.ok) throw new ApiError(response, {})
+      return (await response.json()) as Document
+    },
+  })
+
+/** Returns the document of a version of the API, by default the newest; the prefix of the whole service is empty. */
+type ReadDocument = (prefix?: string) => Promise<Document>
+
+/** Returns what `find` takes from the OpenAPI document, as a query. All such queries read each document once. */
+export const useDocument = <Found>(name: string, find: (read: ReadDocument) => Promise<Found>) =>
+  useQuery({
+    queryKey: ['document', name],
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: ({ client }) => find((prefix = apiPrefix) => client.ensureQueryData(documentOf(prefix))),
+  })
 
 /** Returns the schema or parameter to which a reference leads. */
 export function resolved<Part extends { $ref?: string }>(document: Document, part: Part): Part {
@@ -69,6 +103,12 @@ export function itemSchema(document: Document, operation: Operation | undefined)
   const list = bodySchema(document, operation?.responses['200']?.content)
   const items = list.items ?? list.properties?.items?.items
   return items === undefined ? {} : resolved(document, items)
+}
+
+/** Returns whether the values are numbers. A decimal number is a text with a pattern. */
+export function hasNumbers({ type, pattern }: Schema): boolean {
+  const matches = (text: string) => pattern !== undefined && new RegExp(pattern).test(text)
+  return type === 'integer' || type === 'number' || (type === 'string' && matches('0.5') && !matches('a'))
 }
 
 /** Returns the path of an operation. */
