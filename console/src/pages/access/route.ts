@@ -1,8 +1,7 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { rootRoute } from '../../root.tsx'
+import { oneOf, textOf } from '../../search.ts'
 import { accountStatuses, type UserFilter } from './access-types.ts'
-
-const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined)
 
 const clients = createRoute({
   getParentRoute: () => rootRoute,
@@ -28,9 +27,9 @@ const users = createRoute({
   getParentRoute: () => rootRoute,
   path: '/access/users',
   validateSearch: (search: Record<string, unknown>): UserFilter => ({
-    q: text(search.q)?.slice(0, 100),
-    status: accountStatuses.find((status) => status === search.status),
-    role: search.role === 'admin' || search.role === 'user' ? search.role : undefined,
+    q: textOf(search.q)?.slice(0, 100),
+    status: oneOf(accountStatuses, search.status),
+    role: oneOf(['admin', 'user'], search.role),
   }),
   component: lazyRouteComponent(() => import('./users.tsx'), 'Users'),
 })

@@ -1,16 +1,11 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { rootRoute } from '../../root.tsx'
-
-interface ExplorerSearch {
-  /** The operation's id in the OpenAPI document. */
-  operation?: string | undefined
-}
+import { textsOf } from '../../search.ts'
 
 export const explorerRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/explorer',
-  validateSearch: ({ operation }: Record<string, unknown>): ExplorerSearch => ({
-    operation: typeof operation === 'string' ? operation : undefined,
-  }),
+  // The id of an operation in the OpenAPI document.
+  validateSearch: textsOf('operation'),
   component: lazyRouteComponent(() => import('./explorer.tsx'), 'Explorer'),
 })

@@ -1,13 +1,6 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { rootRoute } from '../../root.tsx'
-
-// A search parameter such as subject=42 is parsed as a number.
-const text = (value: unknown): string | undefined =>
-  typeof value === 'number' || (typeof value === 'string' && value !== '') ? String(value) : undefined
-const textsOf =
-  <const Name extends string>(...names: Name[]) =>
-  (search: Record<string, unknown>) =>
-    Object.fromEntries(names.map((name) => [name, text(search[name])])) as { [Key in Name]?: string }
+import { textsOf } from '../../search.ts'
 
 const getParentRoute = () => rootRoute
 

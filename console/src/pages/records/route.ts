@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { rootRoute } from '../../root.tsx'
+import { textOf, textsOf } from '../../search.ts'
 
 /** What a link to a table contains: search text, order, filters as `[parameter, value]`, and the columns. */
 export interface TableSearch {
@@ -9,24 +10,22 @@ export interface TableSearch {
   columns?: string[]
 }
 
-const textOf = (value: unknown): string | undefined =>
-  typeof value === 'string' || typeof value === 'number' ? String(value) : undefined
-
-function tableSearch({ q, sort, filters, columns }: Record<string, unknown>): TableSearch {
+function tableSearch(search: Record<string, unknown>): TableSearch {
+  const { filters, columns } = search
   const pairs = Array.isArray(filters)
     ? filters.flatMap((pair: unknown): [string, string][] => {
         if (!Array.isArray(pair)) return []
-        const [parameter, value] = pair.map(textOf)
+        const parameter = textOf(pair[0])
+        const value = pair[1] === '' ? '' : textOf(pair[1])
         return parameter === undefined || value === undefined ? [] : [[parameter, value]]
       })
     : []
   const names = Array.isArray(columns) ? columns.filter((name) => typeof name === 'string') : []
   return {
-    ...(textOf(q) && { q: textOf(q) }),
-    ...(textOf(sort) && { sort: textOf(sort) }),
+    ...textsOf('q', 'sort')(search),
     ...(pairs.length > 0 && { filters: pairs }),
     ...(names.length > 0 && { columns: names }),
-  } as TableSearch
+  }
 }
 
 const recordsRoute = createRoute({

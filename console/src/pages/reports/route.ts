@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { rootRoute } from '../../root.tsx'
+import { oneOf, textOf } from '../../search.ts'
 
 export const taskStates = ['pending', 'in_progress', 'completed', 'failed'] as const
 
@@ -13,9 +14,9 @@ const listRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/reports',
   validateSearch: ({ owner, status, type }: Record<string, unknown>): ReportsSearch => ({
-    owner: owner === 'all' ? 'all' : undefined,
-    status: taskStates.find((known) => known === status),
-    type: typeof type === 'string' && type !== '' ? type : undefined,
+    owner: oneOf(['all'], owner),
+    status: oneOf(taskStates, status),
+    type: textOf(type),
   }),
   component: lazyRouteComponent(() => import('./list.tsx'), 'ReportList'),
 })

@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { rootRoute } from '../../root.tsx'
+import { oneOf, textsOf } from '../../search.ts'
 
 export const kinds = ['client', 'subject', 'address'] as const
 export type Kind = (typeof kinds)[number]
@@ -14,9 +15,6 @@ export interface RequestFilter {
   status?: string
 }
 
-const oneOf = <Value extends string>(values: readonly Value[], value: unknown): Value | undefined =>
-  values.find((one) => one === value)
-
 const trafficRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/traffic',
@@ -30,12 +28,7 @@ const trafficRoute = createRoute({
 const requestsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/requests',
-  validateSearch: (search: Record<string, unknown>): RequestFilter => {
-    const names = ['clientId', 'subject', 'address', 'status'] as const
-    // A search parameter such as subject=42 is parsed as a number.
-    const texts = names.map((name) => [name, search[name] === undefined ? '' : String(search[name])])
-    return Object.fromEntries(texts.filter(([, value]) => value !== ''))
-  },
+  validateSearch: textsOf('clientId', 'subject', 'address', 'status'),
   component: lazyRouteComponent(() => import('./requests.tsx'), 'Requests'),
 })
 

@@ -1,9 +1,6 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { rootRoute } from '../../root.tsx'
-
-const textOf = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined)
-const oneOf = <Value extends string>(values: readonly Value[], value: unknown) =>
-  values.find((known) => known === value)
+import { oneOf, textOf } from '../../search.ts'
 
 export const webhookStates = ['active', 'failing', 'paused', 'disabled'] as const
 export const deliveryStates = ['pending', 'delivered', 'failed'] as const

@@ -1,0 +1,17 @@
+// Reads the search parameters of addresses, which anybody may have written.
+
+/** Returns a search parameter as text. The router parses one such as `subject=42` as a number. */
+export const textOf = (value: unknown): string | undefined =>
+  typeof value === 'number' || (typeof value === 'string' && value !== '') ? String(value) : undefined
+
+/** Returns a search parameter if it is one of these values. */
+export const oneOf = <Value extends string>(values: readonly Value[], value: unknown): Value | undefined =>
+  values.find((known) => known === value)
+
+/** Returns a function that reads these search parameters as texts, and leaves out the others. */
+export const textsOf =
+  <const Name extends string>(...names: Name[]) =>
+  (search: Record<string, unknown>) => {
+    const texts = names.map((name) => [name, textOf(search[name])] as const)
+    return Object.fromEntries(texts.filter(([, text]) => text !== undefined)) as { [Key in Name]?: string }
+  }
