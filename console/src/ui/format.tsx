@@ -32,6 +32,22 @@ export function Time({ at, isRelative = false }: { at: string | null | undefined
   )
 }
 
+interface Owner {
+  ownerClient: string
+  ownerName?: string | undefined
+  ownerSubject?: string | undefined
+}
+
+/** Shows the client that created a webhook, by its name if it is known, and the user for whom it did so. */
+export function OwnerText({ ownerClient, ownerName, ownerSubject }: Owner) {
+  return (
+    <>
+      {ownerName ?? <code>{ownerClient}</code>}
+      {ownerSubject !== ownerClient && <span className="quiet small"> for user {ownerSubject}</span>}
+    </>
+  )
+}
+
 /** Returns a time as the value of a `datetime-local` input. */
 export function localInputText(at: string | number): string {
   const date = new Date(at)

@@ -83,6 +83,10 @@ function FactRow({ name, value }: { name: string; value: ReactNode }) {
 
 export type Tone = 'good' | 'warn' | 'wrong' | 'info'
 
+/** Returns the tone of an HTTP status. */
+export const toneOf = (status: number): Tone =>
+  status >= 500 ? 'wrong' : status >= 400 ? 'warn' : status >= 300 ? 'info' : 'good'
+
 /** A short state, such as "active". The text says what the color shows. */
 export function Badge({ tone, children }: { tone?: Tone; children: ReactNode }) {
   return <span className={tone ? `badge ${tone}` : 'badge'}>{children}</span>

@@ -2,11 +2,9 @@ import { Button } from '../../ui/button.tsx'
 import { Code } from '../../ui/code.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
 import { bytesText, durationText, prettyText } from '../../ui/format.tsx'
-import { Badge } from '../../ui/page.tsx'
+import { Badge, toneOf } from '../../ui/page.tsx'
 import { saveFile } from '../../ui/save.ts'
 import type { Received } from './send.ts'
-
-const toneOf = (status: number) => (status < 300 ? 'good' : status < 400 ? 'info' : status < 500 ? 'warn' : 'wrong')
 
 /** A response with its status, its times, every header and its body. */
 export function ResponseView({ received }: { received: Received }) {

@@ -4,7 +4,7 @@ import { unwrap, useApi } from '../../api/client.ts'
 import type { components } from '../../api/schema.d.ts'
 import { Code } from '../../ui/code.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
-import { countText, Time } from '../../ui/format.tsx'
+import { countText, OwnerText, Time } from '../../ui/format.tsx'
 import { Badge, Section } from '../../ui/page.tsx'
 import { Loaded } from '../../ui/states.tsx'
 import { Table } from '../../ui/table.tsx'
@@ -142,12 +142,7 @@ function Webhooks({ plan: { webhooks, successor, version } }: { plan: Plan }) {
           },
           {
             title: 'Owner',
-            cell: ({ ownerClient, ownerName, ownerSubject }) => (
-              <>
-                {ownerName ?? ownerClient}
-                {ownerSubject !== ownerClient && <span className="quiet small"> for user {ownerSubject}</span>}
-              </>
-            ),
+            cell: (webhook) => <OwnerText {...webhook} />,
           },
         ]}
       />

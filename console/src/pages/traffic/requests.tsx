@@ -6,7 +6,7 @@ import type { paths } from '../../api/schema.d.ts'
 import { Button } from '../../ui/button.tsx'
 import { SelectField, TextField } from '../../ui/fields.tsx'
 import { durationText, Time } from '../../ui/format.tsx'
-import { Badge, Page, type Tone } from '../../ui/page.tsx'
+import { Badge, Page, toneOf } from '../../ui/page.tsx'
 import { Empty } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import { FindRequest } from './find-request.tsx'
@@ -105,10 +105,7 @@ function List({ filter }: { filter: RequestFilter }) {
 }
 
 /** A status with its color. */
-export function StatusBadge({ status }: { status: number }) {
-  const tone: Tone = status >= 500 ? 'wrong' : status >= 400 ? 'warn' : 'good'
-  return <Badge tone={tone}>{status}</Badge>
-}
+export const StatusBadge = ({ status }: { status: number }) => <Badge tone={toneOf(status)}>{status}</Badge>
 
 const columns: Column<Logged>[] = [
   { title: 'Time', cell: ({ at }) => <Time at={at} isRelative /> },

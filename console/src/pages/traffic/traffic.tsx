@@ -8,6 +8,7 @@ import { countText, percentText, Time } from '../../ui/format.tsx'
 import { Page } from '../../ui/page.tsx'
 import { Empty, Loaded } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
+import { UsageBar } from '../../ui/usage-bar.tsx'
 import { FindRequest } from './find-request.tsx'
 import { type Limited, LimitsDialog } from './limits-dialog.tsx'
 import { type Kind, kinds, type RequestFilter, type Window, windows } from './route.ts'
@@ -159,9 +160,7 @@ const limitsColumn = (isOne: (row: Row) => boolean, onLimits: (of: Limited) => v
 
 const Share = ({ share }: { share: number }) => (
   <div className="share">
-    <div className="bar" aria-hidden="true">
-      <span style={{ width: `${share * 100}%` }} />
-    </div>
+    <UsageBar share={share} />
     <span className="small">{percentText(share)}</span>
   </div>
 )

@@ -10,13 +10,13 @@ import { Empty } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import {
   latencyText,
-  OwnerText,
   rateText,
   refreshMs,
   Sparkline,
   type Statistics,
   useStatistics,
   type Webhook,
+  WebhookOwner,
   WebhookState,
 } from './parts.tsx'
 import { TryReceiver } from './receiver.tsx'
@@ -88,7 +88,7 @@ function List({ rows }: { rows: readonly Webhook[] }) {
   const { may } = useSession()
   const statistics = useStatistics(rows.map(({ id }) => id)).data
   const of = ({ id }: Webhook): Statistics | undefined => statistics?.get(id)
-  const owner: Column<Webhook> = { title: 'Owner', cell: (webhook) => <OwnerText of={webhook} /> }
+  const owner: Column<Webhook> = { title: 'Owner', cell: (webhook) => <WebhookOwner of={webhook} /> }
   const columns: Column<Webhook>[] = [
     {
       title: 'Endpoint',

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { type Api, unwrap, unwrapTagged, useApi } from '../../api/client.ts'
 import type { components } from '../../api/schema.d.ts'
 import { useSession } from '../../session/session.ts'
-import { countText, durationText, percentText, Time } from '../../ui/format.tsx'
+import { countText, durationText, OwnerText, percentText, Time } from '../../ui/format.tsx'
 import { Badge } from '../../ui/page.tsx'
 
 export type Webhook = components['schemas']['Webhook']
@@ -59,15 +59,9 @@ export function useIsOwn({ ownerClient, ownerSubject }: Webhook): boolean {
   return ownerClient === undefined || (ownerClient === 'console' && ownerSubject === person.id)
 }
 
-export function OwnerText({ of: { ownerClient, ownerSubject } }: { of: Webhook }) {
-  if (ownerClient === undefined) return <>You</>
-  return (
-    <>
-      <code>{ownerClient}</code>
-      {ownerSubject !== ownerClient && <span className="quiet small"> for user {ownerSubject}</span>}
-    </>
-  )
-}
+/** Shows the owner of a webhook. Only administrators get owners; everybody else sees only webhooks of their own. */
+export const WebhookOwner = ({ of: { ownerClient, ownerSubject } }: { of: Webhook }) =>
+  ownerClient === undefined ? <>You</> : <OwnerText ownerClient={ownerClient} ownerSubject={ownerSubject} />
 
 export function WebhookState({ webhook, statistics }: { webhook: Webhook; statistics?: Statistics | undefined }) {
   const { status, statusReason } = webhook

@@ -7,7 +7,6 @@ import { Actions } from './actions.tsx'
 import { Deliveries } from './deliveries.tsx'
 import {
   latencyText,
-  OwnerText,
   rateText,
   Sparkline,
   type Statistics,
@@ -15,6 +14,7 @@ import {
   useStatistics,
   useWebhook,
   type Webhook,
+  WebhookOwner,
   WebhookState,
 } from './parts.tsx'
 
@@ -52,7 +52,7 @@ function Foreign({ webhook }: { webhook: Webhook }) {
   if (isOwn) return null
   return (
     <p className="notice">
-      This webhook belongs to <OwnerText of={webhook} />. What you change here is in the audit log under your name.
+      This webhook belongs to <WebhookOwner of={webhook} />. What you change here is in the audit log under your name.
       Requests are shown only for events that you may read yourself.
     </p>
   )
@@ -67,7 +67,7 @@ function About({ webhook, statistics }: { webhook: Webhook; statistics: Statisti
       <Facts
         of={[
           ['State', <WebhookState key="state" webhook={webhook} statistics={statistics} />],
-          ...(may('admin') ? ([['Owner', <OwnerText key="owner" of={webhook} />]] as const) : []),
+          ...(may('admin') ? ([['Owner', <WebhookOwner key="owner" of={webhook} />]] as const) : []),
           ['Address', webhook.callbackUrl],
           ['Events', <code key="event">{webhook.event}</code>],
           ['Body', webhook.payloadStyle === 'plain' ? 'The event itself' : 'In an envelope'],
