@@ -115,9 +115,10 @@ function Endings({ row: client, etag }: Tagged<Client>) {
   const revoke = async () => {
     await unwrap(api.DELETE('/api/clients/{id}', { params }))
     toast(`${client.name} revoked`)
+    // The list must not show the client until it has been read again.
+    queries.removeQueries({ queryKey: ['clients'], type: 'inactive' })
     await navigate({ to: '/access/clients' })
     queries.removeQueries({ queryKey: ['clients', client.id] })
-    await queries.invalidateQueries({ queryKey: ['clients'] })
   }
   return (
     <Section title="Secret and access">
