@@ -42,8 +42,49 @@ function showLatest(plot: uPlot): void {
   if ((plot.cursor.left ?? -1) < 0) plot.setLegend({ idx: Math.max(0, ...known) }, false)
 }
 
+/** Returns the options of a chart of this width, with the colors of the theme in use. */
+function optionsOf({ series, format, increments, height = 160 }: Omit<ChartProps, 'label'>, width: number) {
+  const style = getComputedStyle(document.documentElement)
+  const color = (name: string) => style.getPropertyValue(name).trim()
+  const axis = { stroke: color('--quiet'), grid: { stroke: color('--soft'), width: 1 }, ticks: { show: false } }
+  const lines = series.map((one) => ({
+    label: one.label,
+    stroke: color(one.color),
+    ...(series.length === 1 && { fill: `${color(one.color)}1f` }),
+    width: 1.5,
+    points: { show: false, filter: isolated },
+    value: (_: uPlot, value: number | null) => (value === null ? '–' : format(value)),
+  }))
+  const timeOf = (format: Intl.DateTimeFormat, at: number) => format.format(at * 1_000)
+  const xAxis: uPlot.Axis = {
+    ...axis,
+    size: 28,
+    values: (_, splits, __, ___, step) => splits.map((at) => timeOf(step < 60 ? seconds : minutes, at)),
+  }
+  const yAxis: uPlot.Axis = {
+    ...axis,
+    size: 68,
+    space: 26,
+    values: (_, splits) => splits.map((value) => format(value)),
+    ...(increments && { incrs: [...increments] }),
+  }
+  const options: uPlot.Options = {
+    ...{ width, height },
+    padding: [8, 12, 0, 0],
+    legend: { live: true, markers: { fill: (_, at) => color(series[at - 1]?.color ?? '') } },
+    // The pointer shows the same time on all charts of a page.
+    cursor: { drag: { x: false, y: false }, sync: { key: 'charts' } },
+    scales: { y: { range: (_, min, max) => [Math.min(0, min ?? 0), max > 0 ? max * 1.1 : 1] } },
+    axes: [xAxis, yAxis],
+    series: [{ value: (_, at: number | null) => (at === null ? '' : timeOf(minutes, at)) }, ...lines],
+    hooks: { setLegend: [showLatest], setData: [showLatest], ready: [showLatest] },
+  }
+  return options
+}
+
 /** A line chart over time. Load it with `lazy`, because its library is not part of the first load. */
-export default function Chart({ label, times, series, format, increments, height = 160 }: ChartProps) {
+export default function Chart({ label, ...props }: ChartProps) {
+  const { times, series, height = 160 } = props
   const box = useRef<HTMLDivElement>(null)
   const theme = useTheme()
   const data = [times, ...series.map(({ values }) => values)] as uPlot.AlignedData
@@ -55,43 +96,7 @@ export default function Chart({ label, times, series, format, increments, height
   useEffect(() => {
     const element = box.current
     if (element === null) return
-    const style = getComputedStyle(document.documentElement)
-    const color = (name: string) => style.getPropertyValue(name).trim()
-    const axis = { stroke: color('--quiet'), grid: { stroke: color('--soft'), width: 1 }, ticks: { show: false } }
-    const lines = series.map((one) => ({
-      label: one.label,
-      stroke: color(one.color),
-      ...(series.length === 1 && { fill: `${color(one.color)}1f` }),
-      width: 1.5,
-      points: { show: false, filter: isolated },
-      value: (_: uPlot, value: number | null) => (value === null ? '–' : format(value)),
-    }))
-    const timeOf = (format: Intl.DateTimeFormat, at: number) => format.format(at * 1_000)
-    const xAxis: uPlot.Axis = {
-      ...axis,
-      size: 28,
-      values: (_, splits, __, ___, step) => splits.map((at) => timeOf(step < 60 ? seconds : minutes, at)),
-    }
-    const yAxis: uPlot.Axis = {
-      ...axis,
-      size: 68,
-      space: 26,
-      values: (_, splits) => splits.map((value) => format(value)),
-      ...(increments && { incrs: [...increments] }),
-    }
-    const options: uPlot.Options = {
-      width: element.clientWidth || 300,
-      height,
-      padding: [8, 12, 0, 0],
-      legend: { live: true, markers: { fill: (_, at) => color(series[at - 1]?.color ?? '') } },
-      // The pointer shows the same time on all charts of a page.
-      cursor: { drag: { x: false, y: false }, sync: { key: 'charts' } },
-      scales: { y: { range: (_, min, max) => [Math.min(0, min ?? 0), max > 0 ? max * 1.1 : 1] } },
-      axes: [xAxis, yAxis],
-      series: [{ value: (_, at: number | null) => (at === null ? '' : timeOf(minutes, at)) }, ...lines],
-      hooks: { setLegend: [showLatest], setData: [showLatest], ready: [showLatest] },
-    }
-    const plot = new uPlot(options, latest.current, element)
+    const plot = new uPlot(optionsOf(props, element.clientWidth || 300), latest.current, element)
     chart.current = plot
     const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height }))
     observer.observe(element)

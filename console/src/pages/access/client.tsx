@@ -30,7 +30,7 @@ export function ClientPage() {
             <Section title="Settings">
               <Settings key={clientId} loaded={read} />
             </Section>
-            <Endings {...read} />
+            <Endings loaded={read} />
           </>
         )}
       </Loaded>
@@ -99,12 +99,11 @@ function Settings({ loaded }: { loaded: Tagged<Client> }) {
   )
 }
 
-/** What ends the secret or the client, each after a question that names what stops. */
-function Endings({ row: client, etag }: Tagged<Client>) {
+/** Returns the functions that rotate the secret and revoke the client, and the new secret. */
+function useEndings({ row: client, etag }: Tagged<Client>) {
   const api = useApi()
   const queries = useQueryClient()
   const navigate = useNavigate()
-  const [asked, setAsked] = useState<'rotate' | 'revoke' | null>(null)
   const [secret, setSecret] = useState<string | null>(null)
   const params = { path: { id: client.id }, header: { 'If-Match': etag } }
   const rotate = async () => {
@@ -120,6 +119,14 @@ function Endings({ row: client, etag }: Tagged<Client>) {
     await navigate({ to: '/access/clients' })
     queries.removeQueries({ queryKey: ['clients', client.id] })
   }
+  return { secret, rotate, revoke }
+}
+
+/** What ends the secret or the client, each after a question that names what stops. */
+function Endings({ loaded }: { loaded: Tagged<Client> }) {
+  const { row: client } = loaded
+  const { secret, rotate, revoke } = useEndings(loaded)
+  const [asked, setAsked] = useState<'rotate' | 'revoke' | null>(null)
   return (
     <Section title="Secret and access">
       <div className="card stack">

@@ -50,17 +50,21 @@ function useInvite() {
     })
 }
 
-/** Adds a user and invites them. */
-export function NewUser({ onClose }: { onClose: () => void }) {
+interface Draft {
+  name: string
+  email: string
+  role: Role
+}
+
+/** Adds a user and invites them; after a failed invitation, `addedId` is the id of the user, who exists already. */
+function useNewUser() {
   const api = useApi()
   const queries = useQueryClient()
-  const [draft, setDraft] = useState({ name: '', email: '', role: 'user' as Role })
-  const set = (change: Partial<typeof draft>) => setDraft((before) => ({ ...before, ...change }))
   // The user exists if only the invitation failed.
   const [addedId, setAddedId] = useState<number | null>(null)
   const [attemptUser, invite] = [useAttempt(), useInvite()]
   const invitation = useMutation({
-    mutationFn: async ({ name, email, role }: typeof draft) => {
+    mutationFn: async ({ name, email, role }: Draft) => {
       const add = (key: string) =>
         unwrap(api.POST('/users', { params: { header: { 'Idempotency-Key': key } }, body: { name, email } }))
       const id = addedId ?? (await attemptUser({ name, email }, add)).id
@@ -70,6 +74,14 @@ export function NewUser({ onClose }: { onClose: () => void }) {
     // Also after an error: the user may have been added before the invitation failed.
     onSettled: () => queries.invalidateQueries({ queryKey: ['accounts'] }),
   })
+  return { invitation, addedId }
+}
+
+/** Adds a user and invites them. */
+export function NewUser({ onClose }: { onClose: () => void }) {
+  const [draft, setDraft] = useState<Draft>({ name: '', email: '', role: 'user' })
+  const set = (change: Partial<Draft>) => setDraft((before) => ({ ...before, ...change }))
+  const { invitation, addedId } = useNewUser()
   const { error, data } = invitation
   if (data !== undefined)
     return (

@@ -114,7 +114,7 @@ interface DeletedItemProps {
 }
 
 function DeletedItem({ row, resource, isSelected, onSelect }: DeletedItemProps) {
-  const { name, noun, fields, can } = resource
+  const { name, noun, can } = resource
   const session = useSession()
   const send = useSend()
   const cache = useCache(name)
@@ -127,7 +127,6 @@ function DeletedItem({ row, resource, isSelected, onSelect }: DeletedItemProps) 
     },
   })
   const title = titleOf(row.resource, resource)
-  const shown = fields.filter((field) => field.isListed && !['id', 'createdAt', 'updatedAt'].includes(field.name))
   return (
     <li className="card stack tight">
       <div className="row between">
@@ -149,16 +148,7 @@ function DeletedItem({ row, resource, isSelected, onSelect }: DeletedItemProps) 
           )}
         </div>
       </div>
-      <p className="quiet small">
-        Deleted <Time at={row.deletedAt} isRelative /> by {row.deletedBy}, kept until <Time at={row.expiresAt} />
-      </p>
-      <p className="record-summary">
-        {shown.map((field) => (
-          <span key={field.name}>
-            <span className="quiet">{field.label}</span> <Value field={field} row={row.resource} />
-          </span>
-        ))}
-      </p>
+      <Summary row={row} resource={resource} />
       <ErrorNotice error={restore.error} />
       <Confirm
         title={`Delete ${title} for good?`}
@@ -174,5 +164,24 @@ function DeletedItem({ row, resource, isSelected, onSelect }: DeletedItemProps) 
         <p>Nobody can restore it afterwards.</p>
       </Confirm>
     </li>
+  )
+}
+
+/** Who deleted a row and when, and its fields. */
+function Summary({ row, resource: { fields } }: Pick<DeletedItemProps, 'row' | 'resource'>) {
+  const shown = fields.filter((field) => field.isListed && !['id', 'createdAt', 'updatedAt'].includes(field.name))
+  return (
+    <>
+      <p className="quiet small">
+        Deleted <Time at={row.deletedAt} isRelative /> by {row.deletedBy}, kept until <Time at={row.expiresAt} />
+      </p>
+      <p className="record-summary">
+        {shown.map((field) => (
+          <span key={field.name}>
+            <span className="quiet">{field.label}</span> <Value field={field} row={row.resource} />
+          </span>
+        ))}
+      </p>
+    </>
   )
 }

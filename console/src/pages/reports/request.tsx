@@ -42,14 +42,6 @@ function Form({ types, first }: { types: readonly ReportType[]; first: ReportTyp
   const type = types.find(({ reportType }) => reportType === name) ?? first
   const schema = type.parameters as Schema
   const requesting = useRequest()
-  const request = () => {
-    const parameters = parametersOf(schema, values)
-    requesting.mutate({
-      ...{ reportType: type.reportType, format },
-      ...(Object.keys(parameters).length > 0 && { parameters }),
-      ...(webhookUrl !== '' && { webhookUrl }),
-    })
-  }
   const choose = (reportType: string) => {
     setName(reportType)
     setValues({})
@@ -60,7 +52,7 @@ function Form({ types, first }: { types: readonly ReportType[]; first: ReportTyp
       className="card form"
       onSubmit={(event) => {
         event.preventDefault()
-        request()
+        requesting.mutate(bodyOf(type, { format, webhookUrl, values }))
       }}
     >
       <SelectField
@@ -99,6 +91,21 @@ function Form({ types, first }: { types: readonly ReportType[]; first: ReportTyp
 
 type Body = components['schemas']['ReportCreate']
 
+interface Draft {
+  format: string
+  webhookUrl: string
+  values: Values
+}
+
+function bodyOf({ reportType, parameters: schema }: ReportType, { format, webhookUrl, values }: Draft): Body {
+  const parameters = parametersOf(schema as Schema, values)
+  return {
+    ...{ reportType, format },
+    ...(Object.keys(parameters).length > 0 && { parameters }),
+    ...(webhookUrl !== '' && { webhookUrl }),
+  } as Body
+}
+
 /** Requests a report, and shows its task. */
 function useRequest() {
   const api = useApi()
@@ -106,9 +113,9 @@ function useRequest() {
   const navigate = useNavigate()
   const attempt = useAttempt()
   return useMutation({
-    mutationFn: (body: object) =>
+    mutationFn: (body: Body) =>
       attempt(body, (key) =>
-        unwrap(api.POST('/api/reports', { params: { header: { 'Idempotency-Key': key } }, body: body as Body })),
+        unwrap(api.POST('/api/reports', { params: { header: { 'Idempotency-Key': key } }, body })),
       ),
     onSuccess: async ({ taskId }) => {
       await queries.invalidateQueries({ queryKey: ['reports', 'list'] })

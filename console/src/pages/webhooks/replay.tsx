@@ -10,7 +10,13 @@ import { ErrorNotice } from '../../ui/states.tsx'
 import { useEventTypes, type Webhook } from './parts.tsx'
 
 type Body = components['schemas']['WebhookReplayRequest']
-type Status = 'failed' | 'delivered' | ''
+/** The range and the filters in the form. The times are values of `datetime-local` inputs. */
+interface Draft {
+  since: string
+  until: string
+  status: 'failed' | 'delivered' | ''
+  event: string
+}
 
 interface Progress {
   isRunning: boolean
@@ -48,42 +54,73 @@ function useReplay(id: string) {
 
 /** Sends the deliveries of a time range again. */
 export function Replay({ webhook: { id }, onClose }: { webhook: Webhook; onClose: () => void }) {
-  const { data: types = [] } = useEventTypes()
-  const [since, setSince] = useState(() => localInputText(Date.now() - 3_600_000))
-  const [until, setUntil] = useState('')
-  const [status, setStatus] = useState<Status>('failed')
-  const [event, setEvent] = useState('')
+  const [draft, setDraft] = useState<Draft>(() => ({
+    ...{ since: localInputText(Date.now() - 3_600_000), until: '' },
+    ...{ status: 'failed', event: '' },
+  }))
   const { progress, start, stop } = useReplay(id)
   const isRunning = progress?.isRunning === true
-  const replay = () => {
-    const end = until === '' ? new Date() : new Date(until)
-    const chosen = { ...(status && { status }), ...(event && { event }) }
-    void start({ since: new Date(since).toISOString(), until: end.toISOString(), ...chosen } as Body)
-  }
-  const error = progress?.error
   return (
     <Dialog title="Replay deliveries" isOpen isLocked={isRunning} onClose={onClose}>
       <p>Sends the deliveries of a time range again, with the same ids and bodies. Tests are left out.</p>
+      <Range draft={draft} onChange={setDraft} error={progress?.error} />
+      <p role="status">
+        {progress !== null &&
+          `${countText(progress.count)} deliveries are sent again${progress.isRunning ? ' …' : '.'}`}
+      </p>
+      <ErrorNotice error={progress?.error} />
+      <div className="row end">
+        {isRunning ? (
+          <Button onPress={stop}>Stop</Button>
+        ) : (
+          <Button onPress={onClose}>{progress === null ? 'Cancel' : 'Close'}</Button>
+        )}
+        <Button look="primary" isDisabled={isRunning || draft.since === ''} onPress={() => void start(bodyOf(draft))}>
+          Replay
+        </Button>
+      </div>
+    </Dialog>
+  )
+}
+
+function bodyOf({ since, until, status, event }: Draft): Body {
+  const end = until === '' ? new Date() : new Date(until)
+  const chosen = { ...(status && { status }), ...(event && { event }) }
+  return { since: new Date(since).toISOString(), until: end.toISOString(), ...chosen } as Body
+}
+
+interface RangeProps {
+  draft: Draft
+  onChange: (draft: Draft) => void
+  error: unknown
+}
+
+/** The fields that choose the deliveries. */
+function Range({ draft, onChange, error }: RangeProps) {
+  const { data: types = [] } = useEventTypes()
+  const set = (change: Partial<Draft>) => onChange({ ...draft, ...change })
+  return (
+    <>
       <TextField
         label="Created from"
         type="datetime-local"
         isRequired
-        value={since}
-        onChange={setSince}
+        value={draft.since}
+        onChange={(since) => set({ since })}
         error={fieldError(error, 'since')}
       />
       <TextField
         label="Created before"
         hint="Empty for now"
         type="datetime-local"
-        value={until}
-        onChange={setUntil}
+        value={draft.until}
+        onChange={(until) => set({ until })}
         error={fieldError(error, 'until')}
       />
-      <SelectField<Status>
+      <SelectField<Draft['status']>
         label="Status"
-        value={status}
-        onChange={setStatus}
+        value={draft.status}
+        onChange={(status) => set({ status })}
         options={[
           { value: 'failed', label: 'failed' },
           { value: 'delivered', label: 'delivered' },
@@ -92,25 +129,10 @@ export function Replay({ webhook: { id }, onClose }: { webhook: Webhook; onClose
       />
       <SelectField
         label="Event"
-        value={event}
-        onChange={setEvent}
+        value={draft.event}
+        onChange={(event) => set({ event })}
         options={[{ value: '', label: 'Any' }, ...types.map((type) => ({ value: type.event, label: type.event }))]}
       />
-      <p role="status">
-        {progress !== null &&
-          `${countText(progress.count)} deliveries are sent again${progress.isRunning ? ' …' : '.'}`}
-      </p>
-      <ErrorNotice error={error} />
-      <div className="row end">
-        {isRunning ? (
-          <Button onPress={stop}>Stop</Button>
-        ) : (
-          <Button onPress={onClose}>{progress === null ? 'Cancel' : 'Close'}</Button>
-        )}
-        <Button look="primary" isDisabled={isRunning || since === ''} onPress={replay}>
-          Replay
-        </Button>
-      </div>
-    </Dialog>
+    </>
   )
 }
