@@ -1,20 +1,19 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useAttempt } from '../../api/attempt.ts'
-import { type Api, type Tagged, unwrap, unwrapTagged, unwrapWithHeaders, useApi } from '../../api/client.ts'
+import { unwrap, unwrapWithHeaders, useApi } from '../../api/client.ts'
 import { Paged } from '../../api/pages.tsx'
 import { Button } from '../../ui/button.tsx'
-import { Conflict } from '../../ui/conflict.tsx'
 import { SecretOnce } from '../../ui/copy.tsx'
 import { Confirm, Dialog } from '../../ui/dialog.tsx'
-import { changes, useEdit } from '../../ui/edit.ts'
 import { agoText, countText, Time } from '../../ui/format.tsx'
 import { Badge, Page } from '../../ui/page.tsx'
-import { Empty, Loaded } from '../../ui/states.tsx'
+import { Empty } from '../../ui/states.tsx'
 import { type Column, Table } from '../../ui/table.tsx'
 import { toast } from '../../ui/toast.tsx'
 import type { ApiKey, CreatedApiKey } from './access-types.ts'
-import { ApiKeyForm, bodyOf, draftOf, type KeyDraft } from './api-key-form.tsx'
+import { EditKey, rateText, readKey } from './api-key-edit.tsx'
+import { ApiKeyForm, bodyOf, draftOf } from './api-key-form.tsx'
 
 type Open = { what: 'create' } | { what: 'edit' | 'revoke'; key: ApiKey } | null
 
@@ -83,12 +82,6 @@ const columnsOf = (open: (next: Open) => void): Column<ApiKey>[] => [
   },
 ]
 
-function rateText(rate: string | null): string {
-  if (rate === null) return 'Default'
-  const [calls, seconds] = rate.split('/')
-  return `${countText(Number(calls))} in ${seconds} s`
-}
-
 function Expiry({ at }: { at: string | null }) {
   if (at === null) return <>Never</>
   return Date.parse(at) < Date.now() ? <Badge tone="wrong">Expired</Badge> : <Time at={at} isRelative />
@@ -132,52 +125,6 @@ function Created({ created, onDone }: { created: CreatedApiKey; onDone: () => vo
         <Button onPress={onDone}>Done</Button>
       </div>
     </section>
-  )
-}
-
-/** Reads a key with its entity tag: the list has none for its items. */
-const readKey = (api: Api, id: string) => unwrapTagged(api.GET('/api/keys/{id}', { params: { path: { id } } }))
-
-function EditKey({ apiKey: { id, name }, onClose }: { apiKey: ApiKey; onClose: () => void }) {
-  const api = useApi()
-  // The cache would fill the form from an earlier version.
-  const query = useQuery({ queryKey: ['api-keys', id], queryFn: () => readKey(api, id), gcTime: 0 })
-  return (
-    <Dialog title={`Edit ${name}`} isOpen onClose={onClose}>
-      <Loaded query={query}>{(loaded) => <KeySettings loaded={loaded} onClose={onClose} />}</Loaded>
-    </Dialog>
-  )
-}
-
-function KeySettings({ loaded, onClose }: { loaded: Tagged<ApiKey>; onClose: () => void }) {
-  const api = useApi()
-  const queries = useQueryClient()
-  const { id } = loaded.row
-  const edit = useEdit({
-    ...{ loaded, draftOf, read: () => readKey(api, id) },
-    textsOf: ({ name, calls, seconds, quota, expires }: KeyDraft) => ({
-      ...{ Name: name, Rate: calls === '' ? '' : rateText(`${calls}/${seconds}`) },
-      ...{ 'Requests per month': quota, Expires: expires.replace('T', ' ') },
-    }),
-    patchOf: (before, after) => changes(bodyOf(before), bodyOf(after)),
-    send: (body, etag) =>
-      unwrapTagged(api.PATCH('/api/keys/{id}', { params: { path: { id }, header: { 'If-Match': etag } }, body })),
-    onDone: (_, isSaved) => {
-      if (isSaved) toast('Saved')
-      void queries.invalidateQueries({ queryKey: ['api-keys'] })
-      onClose()
-    },
-  })
-  return (
-    <>
-      <ApiKeyForm
-        {...{ draft: edit.draft, onChange: edit.setDraft, action: 'Save' }}
-        error={edit.error}
-        isRunning={edit.isRunning}
-        onSubmit={edit.save}
-      />
-      {edit.conflict && <Conflict {...edit.conflict} />}
-    </>
   )
 }
 

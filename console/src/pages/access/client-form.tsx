@@ -67,16 +67,8 @@ interface ClientFormProps {
 }
 
 /** The settings of a client, for a new or an existing one. */
-export function ClientForm({
-  draft,
-  onChange,
-  isPublic,
-  action,
-  error,
-  isRunning,
-  onSubmit,
-  children,
-}: ClientFormProps) {
+export function ClientForm(props: ClientFormProps) {
+  const { draft, onChange, isPublic, action, error, isRunning, onSubmit, children } = props
   const scopes = useScopes()
   const set = (change: Partial<ClientDraft>) => onChange({ ...draft, ...change })
   if (scopes.data === undefined)

@@ -92,9 +92,8 @@ export function resourcesOf(document: Document): Resource[] {
 function resourceOf(document: Document, name: string): Resource {
   const path = `/${name}`
   const of = (at: string, method: Method) => document.paths[at]?.[method]
-  const one = `${path}/{id}`
+  const [one, deleted] = [`${path}/{id}`, `/api/deleted/${name}`]
   const [list, create, read, patch] = [of(path, 'get'), of(path, 'post'), of(one, 'get'), of(one, 'patch')]
-  const deleted = `/api/deleted/${name}`
   const operations = {
     ...{ list, create, read, patch, remove: of(one, 'delete') },
     listDeleted: of(deleted, 'get'),
