@@ -1,4 +1,4 @@
-// Reads the search parameters of addresses, which anybody may have written.
+// Parses the search parameters of a page's address. A link can contain any values.
 
 /** Returns a search parameter as text. The router parses one such as `subject=42` as a number. */
 export const textOf = (value: unknown): string | undefined =>

@@ -31,7 +31,7 @@ export interface Window {
   leave: () => Promise<void>
 }
 
-/** A busy service refuses requests with 503. The console sends them again, but Chromium logs each of them as an error. */
+/** An overloaded service responds with 503. The console retries the request, but Chromium logs an error. */
 const busy = /^Failed to load resource: .* status of 503\b/
 
 /** Starts Chromium before the tests. `using` fails if a page logs an error, throws, or violates its policy. */

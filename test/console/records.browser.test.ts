@@ -271,7 +271,7 @@ forEachEngine((engine) => {
         for (const name of ['Zebra one', 'Zebra two', 'Zebra three']) await customer({ call }, { name })
         await open('/records/customers?sort=name')
         await page.keyboard.press('/')
-        // One event, as a pause between two keys would send the first part of the word.
+        // A single input event: after a pause between two keys, the page would search for a part of the word.
         await page.keyboard.insertText('zebras')
         await page.getByRole('button', { name: 'Remove all filters' }).click()
         const search = page.getByRole('searchbox', { name: 'Search' })

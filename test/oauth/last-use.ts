@@ -9,7 +9,7 @@ interface UsedRow {
   useAt: (lastUsedAt: string) => Promise<unknown>
 }
 
-/** Checks that a new row gets another ETag by each use, and that a write accepts the ETag of any use of the revision. */
+/** Checks that each use of a row changes its ETag, and that a write accepts the ETag of any use of the revision. */
 export async function assertTagsOfUses({ send, url, useAt }: UsedRow): Promise<void> {
   const tags = ['"1"']
   for (const usedAt of ['2026-03-01T12:00:00.000Z', '2026-03-01T12:01:00.000Z']) {

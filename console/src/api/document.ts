@@ -72,10 +72,10 @@ const documentOf = (prefix: string) =>
     },
   })
 
-/** Returns the document of a version of the API, by default the newest; the prefix of the whole service is empty. */
+/** Returns the document of a version of the API, by default the newest. The empty prefix stands for the whole service. */
 type ReadDocument = (prefix?: string) => Promise<Document>
 
-/** Returns what `find` takes from the OpenAPI document, as a query. All such queries read each document once. */
+/** Queries what `find` derives from the OpenAPI document. All such queries together request each document once. */
 export const useDocument = <Found>(name: string, find: (read: ReadDocument) => Promise<Found>) =>
   useQuery({
     queryKey: ['document', name],

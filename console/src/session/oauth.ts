@@ -55,7 +55,7 @@ export async function beginLogin(returnTo: string): Promise<void> {
     ...{ client_id: clientId, redirect_uri: redirectUri, response_type: 'code', scope, state: pending.state },
     ...{ code_challenge: await challengeOf(pending.verifier), code_challenge_method: 'S256' },
   })
-  // Together with the navigation: if two logins begin at once, the state of the one that the browser follows is stored.
+  // Stored together with the navigation, so that it belongs to the login that the browser follows, even if two begin at once.
   sessionStorage.setItem(pendingKey, JSON.stringify(pending))
   // The page before must not begin a login again when the person goes back to it.
   location.replace(`/oauth/authorize?${query}`)

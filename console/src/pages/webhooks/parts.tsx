@@ -59,7 +59,7 @@ export function useIsOwn({ ownerClient, ownerSubject }: Webhook): boolean {
   return ownerClient === undefined || (ownerClient === 'console' && ownerSubject === person.id)
 }
 
-/** Shows the owner of a webhook. Only administrators get owners; everybody else sees only webhooks of their own. */
+/** Shows the owner of a webhook. Only administrators get owners; other users see only their own webhooks. */
 export const WebhookOwner = ({ of: { ownerClient, ownerSubject } }: { of: Webhook }) =>
   ownerClient === undefined ? <>You</> : <OwnerText ownerClient={ownerClient} ownerSubject={ownerSubject} />
 
