@@ -366,8 +366,9 @@ forEachEngine((engine) => {
         await page.route(/readings\?.*cursor=/, () => {})
         await page.getByRole('button', { name: 'Download CSV' }).click()
         await held
-        await page.getByRole('button', { name: 'Cancel (200 of 1,000)' }).click()
-        await page.getByText('Download canceled').waitFor()
+        const cancel = page.getByRole('button', { name: 'Cancel (200 of 1,000)' })
+        // The message is shown for some seconds only.
+        await Promise.all([page.getByText('Download canceled').waitFor(), cancel.click()])
         const again = page.waitForRequest(/readings\?.*cursor=/)
         await page.getByRole('button', { name: 'Download CSV' }).click()
         const ended = page.waitForEvent('requestfailed')

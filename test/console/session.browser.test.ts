@@ -55,8 +55,8 @@ forEachEngine((engine) => {
         await link(page, 'Users').click()
         await page.waitForURL(/\/access\/users$/)
         await page.route(/openid-configuration/, (route) => route.abort('connectionrefused'))
-        await signIn(page).click()
-        await page.getByText('The service cannot be reached.').waitFor()
+        // The message is shown for some seconds only.
+        await Promise.all([page.getByText('The service cannot be reached.').waitFor(), signIn(page).click()])
         await page.unroute(/openid-configuration/)
         await signIn(page).click()
         await logIn(page, person)
