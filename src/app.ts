@@ -7,6 +7,7 @@ import { type ConsoleClient, consolePages } from './console/routes.ts'
 import type { Definition } from './definition/service.ts'
 import { documentation } from './documentation.ts'
 import { home } from './home.ts'
+import { fastPath } from './http/fast-path/fast-path.ts'
 import { authenticate, type ReadApiKey, type Verify } from './http/policies/authenticate.ts'
 import { authorize } from './http/policies/authorize.ts'
 import { bodyParsing } from './http/policies/body-parsing.ts'
@@ -18,7 +19,7 @@ import { cors } from './http/policies/cors.ts'
 import { https } from './http/policies/https.ts'
 import { listEnvelope } from './http/policies/list-envelope.ts'
 import { methods } from './http/policies/methods.ts'
-import { type OverloadOptions, overload } from './http/policies/overload.ts'
+import { loadShedder, type OverloadOptions, overload } from './http/policies/overload.ts'
 import { partialResponse } from './http/policies/partial-response.ts'
 import { prefer } from './http/policies/prefer.ts'
 import { requestIntegrity } from './http/policies/request-integrity.ts'
@@ -44,16 +45,16 @@ import { enclosingPrefixes, firstCallsOf, resourcePaths, serveVersions, type Ver
 import type { CurrentServer } from './oauth/provider/current-server.ts'
 import { type RevocationEpoch, trackRevocations } from './oauth/tokens/revocation-epoch.ts'
 import type { UserParts } from './oauth/users/users.ts'
+import { counting } from './observation.ts'
 import { docs } from './openapi/reference-page.ts'
 import { openapi } from './openapi/routes.ts'
 import type { Counters } from './rate-limits/limit.ts'
-import { type LimitRules, limiter } from './rate-limits/limiter.ts'
+import { type Limiter, type LimitRules, limiter } from './rate-limits/limiter.ts'
 import { limits } from './rate-limits/policy.ts'
 import { ResultsUnavailable } from './reports/files/store.ts'
 import type { SharedClock } from './storage/clock.ts'
 import { deprecation } from './versioning/deprecation.ts'
 import { retirement, versionRefusals } from './versioning/retirement.ts'
-import { versionMatcher } from './versioning/version-of-path.ts'
 import { webhookKeySet } from './webhooks/secret-routes.ts'
 import type { WebhookKeys } from './webhooks/secrets.ts'
 
@@ -92,6 +93,8 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   version?: string
   metrics: Pick<Metrics, 'read' | 'onResponse' | 'onLimited' | 'onDelayed'>
   log: { access: WriteAccessLine; fault: (error: unknown, requestId: string, traceId?: string) => void }
+  /** Whether the fast path may send cached responses, which it does by default; never if traces are exported. */
+  fastPath?: boolean
   /** Begins the span of each request, if traces are exported. */
   startRequestSpan?: StartRequestSpan | undefined
   /** Called for every response, to record it. */
@@ -110,7 +113,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const app = Fastify(serverOptions({ ...options, ...failures, beforeRouterError: versionRefusals(lives) }))
   handleUnrouted(app.server, { ...options, ...failures })
   cutStalled(app.server, options)
-  const [access, counted] = [counting(options), limiting(options)]
+  const [access, counted, shedder] = [counting(options), limiting(options), shedding(options)]
 
   await app.register(arrival, options.startRequestSpan ? { startSpan: options.startRequestSpan } : {})
   await app.register(errorHandler, failures)
@@ -118,7 +121,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(https, { baseUrl, trustedProxies, ...(onPlaintext && { onPlaintext }) })
   await app.register(deprecation, { lives })
   await app.register(cors, { corsOrigins })
-  if (options.overload) await app.register(overload, { ...options.overload, later: options.later })
+  if (shedder) await app.register(overload, shedder)
   await app.register(requestIntegrity, { baseUrl })
   await app.register(authenticate, { verify, ...(readApiKey && { readApiKey }) })
   if (counted) await app.register(limits, { limiter: counted })
@@ -135,6 +138,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(prefer)
   await app.register(compression)
   await app.register(accessLog, { write: access })
+  if (isFastPathOn(options, counted))
+    await app.register(fastPath, { verify, admitLater: counted?.admitAtOnce, shedder, write: access, now })
 
   if (options.revocations) await app.register(trackRevocations, { revocations: options.revocations })
   await serveUnversioned(app, options)
@@ -143,6 +148,10 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   if (api) await serveVersions(app, definition, versions)
   return app
 }
+
+/** Returns whether the fast path can respond as the policies do: it exports no traces and counts only in this process. */
+const isFastPathOn = ({ fastPath = true, startRequestSpan }: AppOptions, counted?: Limiter) =>
+  fastPath && !startRequestSpan && counted?.admitAtOnce !== null
 
 /** Adds the unversioned routes, which provide information about the service itself. */
 async function serveUnversioned(app: FastifyInstance, options: AppOptions): Promise<void> {
@@ -181,20 +190,11 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
   await app.register(invitationPage, { ...pages, own: definition.users && ownFields(options, definition.users) })
 }
 
+/** Starts to measure the load; undefined if no request is rejected because of it. */
+const shedding = ({ overload, later }: AppOptions) => overload && loadShedder({ ...overload, later })
+
 /** Returns the rate limiter; undefined if nothing is limited. */
 function limiting({ limits, trustedProxies, now, later, log, metrics: { onLimited, onDelayed } }: AppOptions) {
   const onError = (error: unknown) => log.fault(error, 'limits')
   return limits && limiter({ ...limits, trustedProxies, now, later, onError, onLimited, onDelayed })
-}
-
-/** Returns a function that writes the access log, and counts and records responses. */
-function counting({ log, onResponse, lives, countDeprecated, metrics }: AppOptions): WriteAccessLine {
-  const deprecated = versionMatcher(lives, 'deprecated')
-  return (line) => {
-    metrics.onResponse(line)
-    onResponse(line)
-    const placed = deprecated?.(line.path)
-    if (placed) countDeprecated(placed.life.version, line.client ?? null)
-    log.access(line)
-  }
 }

@@ -6,6 +6,7 @@ import type { RandomBytes } from './storage/ids.ts'
 import { requestCounter } from './storage/request-counts.ts'
 import { trafficCounter } from './traffic/counter.ts'
 import { requestLog } from './traffic/request-log.ts'
+import { type VersionStatus, versionMatcher } from './versioning/version-of-path.ts'
 
 export interface ObservationOptions extends Omit<SamplerOptions, 'onError' | 'metrics' | 'freeBytes'> {
   /** How many responses per second the request log stores; 0 for none. */
@@ -14,6 +15,26 @@ export interface ObservationOptions extends Omit<SamplerOptions, 'onError' | 'me
   metrics: Metrics
   random: RandomBytes
   onErrorOf: (what: string) => (error: unknown) => void
+}
+
+interface CountingOptions extends Pick<Observation, 'onResponse'> {
+  log: { access: WriteAccessLine }
+  lives: readonly VersionStatus[]
+  metrics: Pick<Metrics, 'onResponse'>
+  /** Called for every response from a deprecated version; `clientId` is null for an anonymous client. */
+  countDeprecated: (version: string, clientId: string | null) => void
+}
+
+/** Returns a function that writes the access log, and counts and records responses. */
+export function counting({ log, onResponse, lives, countDeprecated, metrics }: CountingOptions): WriteAccessLine {
+  const deprecated = versionMatcher(lives, 'deprecated')
+  return (line) => {
+    metrics.onResponse(line)
+    onResponse(line)
+    const placed = deprecated?.(line.path)
+    if (placed) countDeprecated(placed.life.version, line.client ?? null)
+    log.access(line)
+  }
 }
 
 /** What a process records about its responses, for operators. */

@@ -1,14 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { CachedResponse } from './fast-path/cached-response.ts'
 import { httpDate } from './headers/http-date.ts'
 import { clientTag, isUnchanged, strongTag, type Versioned } from './policies/conditional.ts'
 import { isNarrowed } from './policies/partial-response.ts'
 
 /** A serialized representation with its validators. */
-export interface Representation {
-  /** JSON. */
-  text: string
-  etag: string
-  /** An HTTP date. */
+export interface Representation extends CachedResponse {
   lastModified: string
 }
 

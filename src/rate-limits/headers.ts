@@ -17,12 +17,21 @@ export function setRateLimitHeaders(
   own: Limit | null,
   atMs: number,
 ): void {
-  const { toLeft, toLeftAgain, end } = tight.lines
-  const left = String(remainingOf(tight))
   const both = general !== null && own !== null
-  const policies = both ? policyEnd(`${general.policy}, ${own.policy}`) : end
-  setRawHeaderLines(reply, 'rate', `${toLeft}${left}${toLeftAgain}${left};t=${secondsLeft(tight, atMs)}${policies}`)
+  const policies = both ? policyEnd(`${general.policy}, ${own.policy}`) : tight.lines.end
+  setRawHeaderLines(reply, 'rate', rateLimitLines(tight, atMs, policies))
 }
+
+/** Returns the header lines of a window; `policies` is the end of the lines. */
+export function rateLimitLines(tight: Window, atMs: number, policies = tight.lines.end): string {
+  const { toLeft, toLeftAgain } = tight.lines
+  const left = String(remainingOf(tight))
+  return `${toLeft}${left}${toLeftAgain}${left};t=${secondsLeft(tight, atMs)}${policies}`
+}
+
+/** Returns the header lines of a quota. */
+export const quotaLines = (one: Allowance, { quotaEnd }: Month): string =>
+  `${one.quotaStart}${quotaLeft(one)}${quotaEnd}`
 
 /** Sets the headers for the quota with fewer calls left. */
 export function setQuotaHeaders(
@@ -33,7 +42,7 @@ export function setQuotaHeaders(
 ): void {
   const tight = one === null || (other !== null && quotaLeft(other) < quotaLeft(one)) ? other : one
   if (tight === null) return
-  setRawHeaderLines(reply, 'quota', `${tight.quotaStart}${quotaLeft(tight)}${month.quotaEnd}`)
+  setRawHeaderLines(reply, 'quota', quotaLines(tight, month))
 }
 
 /** Returns the 429 for a call that exceeds the rate. */

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isPreflight } from '../http/policies/cors.ts'
 import { routeConfig } from '../http/route-config.ts'
 import { buckets } from './account.ts'
+import { admitAtOnce } from './at-once.ts'
 import { type AdmissionContext, type Parts, refund } from './context.ts'
 import { type Counters, type Limit, type LimitName, limitOf, type Rate } from './limit.ts'
 import { admitLocally } from './local.ts'
@@ -41,6 +42,8 @@ export interface Limiter {
   refund: (request: FastifyRequest, reply: FastifyReply, what?: 'all' | 'report') => void
   /** Returns the caller's limits and usage; does not count as a call. */
   usage: (request: FastifyRequest) => Promise<Usage>
+  /** Counts requests of the fast path; null if other processes share the counters. */
+  admitAtOnce: ReturnType<typeof admitAtOnce> | null
   /** Lets all waiting requests continue. */
   release: () => void
   /** Saves pending usage. */
@@ -92,6 +95,7 @@ export function limiter(options: LimiterOptions): Limiter {
       refund(parts, { request, account: parts.accounts.of(request) }, reply, what)
     },
     usage: (request) => usage(parts.accounts.of(request)),
+    admitAtOnce: counters.shared === null ? admitAtOnce(parts) : null,
     release: delays.release,
     close: here.close,
   }

@@ -58,6 +58,10 @@ export function reserve(queue: DelayQueue, atMs: number): Reservation {
   return { dueMs }
 }
 
+/** Returns whether `reserve` would return `free`. */
+export const isFree = ({ nextMs, stepMs, toleranceMs, waiting }: DelayQueue, atMs: number): boolean =>
+  waiting.length === 0 && Math.max(nextMs, atMs) + stepMs - toleranceMs <= atMs
+
 /** Runs waiting calls in queue order. `wait` returns a function that removes the call from the queue. */
 export function throttle({ monotonic, later }: ThrottleOptions) {
   const queues = new Set<DelayQueue>()

@@ -23,10 +23,26 @@ interface IdTypeEntry {
   cell: CellType
   /** The type of ids as sort values. */
   sort: RelatedTerm['type']
+  /** Reads the id in canonical form at the end of a path; undefined if it is certainly not one. */
+  fromPath: (path: string, from: number) => RowId | undefined
   /** Converts an id from the text that the database returns. */
   fromText: (text: string) => RowId
   /** Returns the id of a new row; undefined if the database generates it. */
   assign: (newUuid: () => string) => RowId | undefined
+}
+
+const [digit0, digit9, maxDigits] = [0x30, 0x39, 10]
+
+/** Reads an integer without leading zeros at the end of a text; without creating strings, because each read needs it. */
+function integerAt(text: string, from: number): number | undefined {
+  if (text.length === from || text.length - from > maxDigits || text.charCodeAt(from) === digit0) return undefined
+  let value = 0
+  for (let at = from; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code < digit0 || code > digit9) return undefined
+    value = value * 10 + code - digit0
+  }
+  return value
 }
 
 /** Every type of ids. */
@@ -40,6 +56,7 @@ export const idTypes: Readonly<Record<IdType, IdTypeEntry>> = {
     on: { field: 'id', column: 'id', isNarrow: true },
     cell: 'integer',
     sort: 'id',
+    fromPath: integerAt,
     fromText: Number,
     assign: () => undefined,
   },
@@ -51,6 +68,7 @@ export const idTypes: Readonly<Record<IdType, IdTypeEntry>> = {
     on: { field: 'id', column: 'id', isUuid: true },
     cell: 'uuid',
     sort: 'uuid',
+    fromPath: (path, from) => path.slice(from),
     fromText: (text) => text,
     assign: (newUuid) => newUuid(),
   },

@@ -1,6 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { CachedResponses } from '../http/fast-path/cached-response.ts'
 import { addLink, addVary } from '../http/headers/vary.ts'
 import { encodeCursor, linkHeader } from '../http/pagination.ts'
+import { hasTokenInQuery } from '../http/policies/authorize.ts'
 import { weakTag } from '../http/policies/conditional.ts'
 import { withListEnvelope } from '../http/policies/list-envelope.ts'
 import { isNarrowed, parseFields, pick } from '../http/policies/partial-response.ts'
@@ -8,15 +10,15 @@ import { applied } from '../http/policies/prefer.ts'
 import { requesterOf } from '../http/requester.ts'
 import type { Mark } from '../storage/rows/list-query.ts'
 import type { Filter, ListQuery } from '../storage/rows/page-query.ts'
-import { hasRelation } from '../storage/rows/row-test.ts'
+import { hasRelation, passesAll } from '../storage/rows/row-test.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import { readable } from './access/enforce.ts'
 import { allVisible, type Visible, visibleRows } from './access/visible.ts'
 import type { Served } from './declaration.ts'
 import { type ListRules, parseListQuery, type Query } from './list-parameters.ts'
-import { type CachedPage, cachedPages } from './page-cache.ts'
 import { grammarOf, type QueryGrammar } from './queries/grammar.ts'
 import { cursorOf, removeTerms } from './queries/list-order.ts'
+import { type CachedPage, cachedPages, isUnchanged, sameMarks } from './reads/page-cache.ts'
 import type { Expand, ReadableRows } from './relations/reference.ts'
 
 export interface ListParts {
@@ -28,13 +30,24 @@ export interface ListParts {
 
 type PendingPage = CachedPage | Promise<CachedPage>
 
+/** The handler of a list, and its cached pages; undefined if what a page contains may depend on the caller. */
+interface Lister {
+  handler: (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply> | undefined
+  cached: CachedResponses | undefined
+}
+
 /**
  * Returns the handler of a list, which sends pages with a Link header. Concurrent writes do not make it skip or repeat
  * rows. A page whose rows have not changed is sent from the cache; a page with related rows, or sorted by them, only
  * until the next write of any kind.
  */
-export function lister(served: Served, rules: ListRules, serialize: (row: Row) => object, parts: ListParts = {}) {
-  const { rows, declaration } = served
+export function lister(
+  served: Served,
+  rules: ListRules,
+  serialize: (row: Row) => object,
+  parts: ListParts = {},
+): Lister {
+  const { rows, declaration, accessOf } = served
   const grammar = grammarOf(rules)
   const build = pageBuilder(served, rules, grammar, serialize, parts)
   const pages = cachedPages(declaration.computed, served)
@@ -52,8 +65,8 @@ export function lister(served: Served, rules: ListRules, serialize: (row: Row) =
       const cached = pages.get(key)
       if (cached === undefined) return make()
       const dependsOnOthers = dependsOnRelated || visible.reached.size > 0 || hasRelation(visible.read)
-      const changed = dependsOnOthers ? rows.changes?.last() : rows.changes?.lastOf(declaration.table)
-      if (changed !== undefined && cached.asOf !== null && changed <= cached.asOf) return cached
+      if (isUnchanged(cached, dependsOnOthers ? rows.changes?.last() : rows.changes?.lastOf(declaration.table)))
+        return cached
       if (dependsOnRelated) return make()
       const asOf = lastChange(rows)
       return mapResult(rows.marks(cached.query, requesterFor(request, reply)), (marks) => {
@@ -64,7 +77,11 @@ export function lister(served: Served, rules: ListRules, serialize: (row: Row) =
     }
     return expansion?.readable()?.then(find) ?? find()
   }
-  return (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> | undefined => {
+  const find = (url: string) => {
+    const page = pages.get(url)
+    return page?.isPlain && isUnchanged(page, rows.changes?.lastOf(declaration.table)) ? page : undefined
+  }
+  const handler: Lister['handler'] = (request, reply) => {
     const visible = visibleTo(request, reply)
     const page = visible ? visible.then((rows) => pageFor(request, reply, rows)) : pageFor(request, reply)
     if (request.preferences?.count && hasToken(request)) return sendWithCount(rows, page, request, reply)
@@ -72,6 +89,7 @@ export function lister(served: Served, rules: ListRules, serialize: (row: Row) =
     send(reply, page)
     return undefined
   }
+  return { handler, cached: accessOf || rows.changes === null ? undefined : { by: 'target', find } }
 }
 
 const lastChange = ({ changes }: Rows): number | null => changes?.last() ?? null
@@ -118,7 +136,9 @@ function pageBuilder(
         const text = JSON.stringify(withListEnvelope(request, pick(serialized, tree), link))
         // The cursors contain values of related rows, which may change while the items do not.
         const etag = weakTag(isSortedByRelated ? text + link : text)
-        return { text, etag, link, query: pageQuery, marks: rowsRead.map(markOf), asOf }
+        const isOfTable = expansion === undefined && read === passesAll && reached.size === 0 && !isSortedByRelated
+        const isPlain = isOfTable && !hasTokenInQuery(request.url)
+        return { text, etag, link, query: pageQuery, marks: rowsRead.map(markOf), asOf, isPlain }
       }
       if (expansion === undefined) return pageOf(items.map(serialize))
       const more = expansion.membersOf(items, readableRelated)
@@ -158,13 +178,6 @@ const markOf = ({ id, revision }: Row): Mark => ({ id, revision })
  */
 const mapResult = <T, R>(result: T | Promise<T>, map: (result: T) => R | Promise<R>): R | Promise<R> =>
   result instanceof Promise ? result.then(map) : map(result)
-
-function sameMarks(marks: CachedPage['marks'], cached: CachedPage['marks']): boolean {
-  return (
-    marks.length === cached.length &&
-    marks.every(({ id, revision }, at) => id === cached[at]?.id && revision === cached[at]?.revision)
-  )
-}
 
 /** Returns the rows of a page in list order, without the extra row. */
 function pageItems(rowsRead: Row[], { limit, backwards }: ListQuery): Row[] {

@@ -1,10 +1,7 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { type TSchema, Type } from 'typebox'
-import { isUnconditionalRead, representationOf, sendRepresentation } from '../http/fast-read.ts'
 import { Fields } from '../http/pagination.ts'
-import { callerOf } from '../http/policies/authenticate.ts'
 import { mergePatch } from '../http/policies/body-parsing.ts'
-import type { Versioned } from '../http/policies/conditional.ts'
 import type { ProblemCode } from '../http/problems/problem.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { patchOf } from './constraints/kept-fields.ts'
@@ -13,13 +10,13 @@ import { idParams } from './id-types.ts'
 import { lister } from './list.ts'
 import { listQuerySchema, listRulesOf } from './list-parameters.ts'
 import { capital } from './queries/bounds.ts'
+import { cachedRows, read, readAllowed } from './reads/read.ts'
 import { expandParameter } from './relations/expand.ts'
 import { linksOf, nestedList } from './relations/nested-list.ts'
-import { expandOf, readExpanded } from './relations/read-expanded.ts'
 import { isReadable } from './relations/relations.ts'
 import { listItemSerializer, representation } from './representation.ts'
 import { servedResource } from './serve.ts'
-import { type BodyRequest, notFound, type RowRequest, readableRow } from './writes/change.ts'
+import type { BodyRequest, RowRequest } from './writes/change.ts'
 import { create, patch, readableReplay, removeRow, replace } from './writes/writes.ts'
 
 /** Returns what the routes of a resource have in common: path, scope, cacheability, operation id. */
@@ -98,8 +95,14 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
     const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.name.replaceAll('-', ' ')}`)
     const rules = listRulesOf(served, prefix + declaration.path)
     const response = { 200: Type.Array(representation(declaration, declaration.listed, relations)) }
-    const handler = lister(served, rules, listItemSerializer(served), relations.length > 0 ? { expand } : {})
-    return { ...common, schema: { ...about, querystring: listQuerySchema(rules), response }, handler }
+    const { handler, cached } = lister(
+      served,
+      rules,
+      listItemSerializer(served),
+      relations.length > 0 ? { expand } : {},
+    )
+    const config = { ...common.config, ...(cached && { cached }) }
+    return { ...common, config, schema: { ...about, querystring: listQuerySchema(rules), response }, handler }
   },
   read: (served) => {
     const { about, ...common } = route(served, 'read', 'GET', `Read a ${served.declaration.noun}`)
@@ -110,7 +113,8 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
       response,
     }
     const respond = served.accessOf ? readAllowed : read
-    return { ...common, schema, handler: (request, reply) => respond(served, request as RowRequest, reply) }
+    const config = { ...common.config, ...cachedRows(served) }
+    return { ...common, config, schema, handler: (request, reply) => respond(served, request as RowRequest, reply) }
   },
   create: (served) => {
     const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
@@ -133,52 +137,6 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
 /** Returns true if representations may change while rows do not, so that caches must revalidate them. */
 const changesWithTime = ({ computed }: Declaration) =>
   computed.usesToday || Object.values(computed.derived).some(({ usesClock }) => usesClock)
-
-/** Returns true if the service caches no representations, because they depend on the day or on functions. */
-const isTimed = ({ declaration: { computed } }: Served) =>
-  computed.usesToday || Object.keys(computed.derived).length > 0
-
-/**
- * Reads a row. Responds synchronously if the engine reads synchronously, so that frequent requests await no promise.
- */
-function read(served: Served, request: RowRequest, reply: FastifyReply): Promise<FastifyReply> | undefined {
-  const { id } = request.params
-  const expanded = served.relations.length > 0 ? expandOf(request) : undefined
-  if (expanded !== undefined) return readExpanded(served, request, reply, expanded)
-  // Representations that may depend on the time are not cached.
-  const isUnconditional = isUnconditionalRead(request) && !isTimed(served)
-  const cached = isUnconditional ? served.representations.get(id) : undefined
-  if (cached) {
-    sendRepresentation(request, reply, cached)
-    return undefined
-  }
-  const respond = (row: Row | undefined) => {
-    if (row === undefined) throw notFound(served, id)
-    const resource = served.serialize(row, request)
-    if (!isUnconditional) return reply.send(resource)
-    const built = representationOf(resource, (value) => reply.serialize(value) as string)
-    // If fields may be hidden, the representation depends on the caller and is not cached.
-    if (!served.declaration.hides) served.representations.set(id, built)
-    return sendRepresentation(request, reply, built)
-  }
-  const found = served.rows.find(id)
-  if (found instanceof Promise) return found.then(respond)
-  respond(found)
-  return undefined
-}
-
-/** Reads a row under access rules. Throws RESOURCE_NOT_FOUND also for a row that the caller may not read. */
-async function readAllowed(
-  served: Served,
-  request: RowRequest,
-  reply: FastifyReply,
-): Promise<Versioned | FastifyReply> {
-  const { id } = request.params
-  const expanded = served.relations.length > 0 ? expandOf(request) : undefined
-  if (expanded !== undefined) return readExpanded(served, request, reply, expanded)
-  const access = await served.accessOf?.(callerOf(request))
-  return served.serialize(await readableRow(served, id, access), request)
-}
 
 const write: Record<'replace' | 'patch', (served: Served, request: BodyRequest) => Promise<Row>> = { replace, patch }
 

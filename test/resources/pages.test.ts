@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type CachedPage, pageCache } from '../../src/resources/page-cache.ts'
+import { type CachedPage, pageCache } from '../../src/resources/reads/page-cache.ts'
 
 const page = (characters: number): CachedPage => ({
   text: 'x'.repeat(characters),
@@ -9,6 +9,7 @@ const page = (characters: number): CachedPage => ({
   query: { filters: [], order: [], after: null, backwards: false, limit: 1 },
   marks: [],
   asOf: null,
+  isPlain: true,
 })
 
 describe('pageCache', () => {

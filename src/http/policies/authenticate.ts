@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 
@@ -28,8 +29,16 @@ export const isUserId = (subject: string): boolean => /^[1-9]\d{0,8}$/.test(subj
 /** The result of verifying a bearer token. */
 export type Verification = { caller: Caller } | { refused: 'AUTH_TOKEN_EXPIRED' | 'AUTH_TOKEN_INVALID' }
 
-/** Verifies a bearer token; synchronous if the result is cached. */
-export type Verify = (token: string) => Verification | Promise<Verification>
+/** Verifies bearer tokens. */
+export interface Verify {
+  /** Verifies a token; synchronous if the result is cached. */
+  (token: string): Verification | Promise<Verification>
+  /**
+   * Returns a function that returns the cached result for a token, which is the same object until it changes; undefined if
+   * the token must be verified.
+   */
+  known?: (token: string) => () => Verification | undefined
+}
 
 /** The API key of a request. It determines which rate limits apply but grants no access. */
 export interface ApiKeyIdentity extends OwnLimits {
@@ -63,6 +72,10 @@ const scheme = 'Bearer '
 const isBearer = (header: string) =>
   header.startsWith(scheme) || header.slice(0, scheme.length).toLowerCase() === scheme.toLowerCase()
 
+/** Returns the bearer token. Other schemes are left to the routes that accept them, such as the token endpoint. */
+export const bearerToken = ({ authorization }: IncomingHttpHeaders): string | undefined =>
+  authorization !== undefined && isBearer(authorization) ? authorization.slice(scheme.length).trimStart() : undefined
+
 /**
  * Sets `request.caller` from the bearer token (RFC 6750 §2.1) and `request.apiKey` from X-API-Key. Never rejects a request,
  * because a request with an invalid token must still count towards the rate limit of its address.
@@ -72,10 +85,9 @@ export const authenticate = fastifyPlugin<IdentifyOptions>(
     app.decorateRequest('caller', null)
     app.decorateRequest('apiKey', null)
     const identifyCaller = (request: FastifyRequest, done: Done) => {
-      const header = request.headers.authorization
-      // Other schemes are left to the routes that accept them, such as the token endpoint.
-      if (header === undefined || !isBearer(header)) return done()
-      const verified = verify(header.slice(scheme.length).trimStart())
+      const token = bearerToken(request.headers)
+      if (token === undefined) return done()
+      const verified = verify(token)
       if (!(verified instanceof Promise)) return setCaller(request, verified, done)
       verified.then((result) => setCaller(request, result, done), done)
     }

@@ -69,7 +69,7 @@ export function rejectInvalidToken(
  * Returns whether the query may contain a token. Such a token is never used; together with a token in the header, it makes
  * the request ambiguous (RFC 6750 §2, §3.1).
  */
-const hasTokenInQuery = (url: string) => url.includes('access_token=')
+export const hasTokenInQuery = (url: string) => url.includes('access_token=')
 
 const tokenSentTwice = () =>
   new Problem('INVALID_INPUT', 'Send the access token only in the Authorization header', {

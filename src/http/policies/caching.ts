@@ -34,19 +34,22 @@ const varyLine = `vary: ${variants}\r\n`
 const hasCredentials = ({ headers }: FastifyRequest): boolean =>
   headers.authorization !== undefined || headers['x-api-key'] !== undefined
 
+const kindOf = (request: FastifyRequest) => (hasCredentials(request) ? 'own' : 'shared')
+
 /**
  * Sets Cache-Control, Expires and Vary based on the route and the request (RFC 9111 §4.1, §5.2, §5.3). Error responses
  * set their own headers.
  */
 export const caching = fastifyPlugin<{ now: () => number }>(
   async (app, { now }) => {
-    const publicLines = linesOfSecond(now)
+    const fresh = freshnessLines(now)
     app.addHook('onSend', (request, reply, payload, done) => {
       if (reply.hasHeader('cache-control')) return done(null, payload)
       const isRead = request.method === 'GET' || request.method === 'HEAD'
       const cache = (isRead && routeConfig(request).cache) || 'none'
       if (cache === 'none') reply.header('cache-control', noStore)
-      else setRawHeaderLines(reply, 'caching', (cache === 'public' ? publicLines(request) : privateLine) + vary(reply))
+      else
+        setRawHeaderLines(reply, 'caching', (cache === 'public' ? fresh(kindOf(request)) : privateLine) + vary(reply))
       done(null, payload)
     })
   },
@@ -61,23 +64,25 @@ function vary(reply: FastifyReply): string {
 }
 
 /**
- * Creates a function that returns the Cache-Control and Expires lines for a request. The response expires after one
- * minute; the lines are rebuilt once a second.
+ * Returns the Cache-Control and Expires lines of a public response: `own` for a request with credentials, otherwise
+ * `shared`.
  */
-function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
+export type FreshnessLines = (kind: 'shared' | 'own') => string
+
+/** Creates a `FreshnessLines` function. A response expires after one minute; the lines are rebuilt once a second. */
+export function freshnessLines(now: () => number): FreshnessLines {
   let second = 0
-  let shared = ''
-  let own = ''
-  return (request) => {
+  const lines = { shared: '', own: '' }
+  return (kind) => {
     const current = Math.floor(now() / 1_000)
     if (current !== second) {
       second = current
       const expires = `expires: ${new Date((current + publicSeconds) * 1_000).toUTCString()}\r\n`
       // Joined into one flat string, because a string built with `+` would be flattened again on every write.
-      shared = ['cache-control: public, ', freshness, '\r\n', expires].join('')
-      own = ['cache-control: private, ', freshness, '\r\n', expires].join('')
+      lines.shared = ['cache-control: public, ', freshness, '\r\n', expires].join('')
+      lines.own = ['cache-control: private, ', freshness, '\r\n', expires].join('')
     }
-    return hasCredentials(request) ? own : shared
+    return lines[kind]
   }
 }
 

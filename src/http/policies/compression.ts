@@ -53,6 +53,15 @@ function choices(): (acceptEncoding: string) => NegotiatedCoding {
   }
 }
 
+/** Returns the length in bytes up to which a response is certainly sent uncompressed; -1 if none is. */
+export function maxUncompressedBytes(acceptEncoding: string | undefined): number {
+  const { coding, identity } = acceptEncoding === undefined ? plain : negotiateCoding(acceptEncoding)
+  if (coding === null) return Number.POSITIVE_INFINITY
+  return identity ? minBytes - 1 : -1
+}
+
+const plain: NegotiatedCoding = { coding: null, identity: true }
+
 const isText = /^(text\/|application\/([a-z.-]+\+)?json\b)/
 const isUntouchable = /\bno-(store|transform)\b/
 

@@ -1,5 +1,5 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
-import type { FastifyRequest, RouteOptions } from 'fastify'
+import type { RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { Problem } from '../problems/problem.ts'
 import { routeConfig } from '../route-config.ts'
@@ -39,6 +39,17 @@ export interface OverloadOptions {
   random: () => number
 }
 
+/** Decides which requests are shed because of load. */
+export interface LoadShedder {
+  isShed: (shed: Shed | undefined) => boolean
+  /** Counts a request as in flight, or no longer. */
+  addInFlight: (change: 1 | -1) => void
+  /** Returns the 503 for a request that is shed. */
+  refusal: () => Problem
+  /** Stops the measurements. */
+  stop: () => void
+}
+
 const checkIntervalMs = 200
 const busyUtilization = 0.9
 /**
@@ -60,58 +71,74 @@ export function levelOf({ delayMs, utilization, cpuShare }: LoopMetrics): number
   return delaysMs.filter((from) => ownDelayMs >= from).length
 }
 
+/** Starts to measure the load: the delay of a busy event loop and the number of requests in flight. */
+export function loadShedder({
+  measure = measuring(),
+  later,
+  maxInFlight = 1_000,
+  random,
+}: OverloadOptions): LoadShedder {
+  let level = 0
+  let inFlight = 0
+  let cancel = () => {}
+  let wasOverloaded = false
+  const bounds = shares.map((share) => share * maxInFlight)
+  const check = () => {
+    const measuredLevel = levelOf(measure())
+    // The level changes by at most one per measurement. Two overloaded measurements in a row are needed to leave level 0,
+    // so a single pause sheds nothing.
+    if (level > 0 || wasOverloaded) level += Math.sign(measuredLevel - level)
+    wasOverloaded = measuredLevel > 0
+    cancel = later(checkIntervalMs, check)
+  }
+  check()
+  return {
+    isShed: (shed = 'read') => {
+      const rank = ranks[shed]
+      return rank < level || inFlight >= (bounds[rank] ?? Number.POSITIVE_INFINITY)
+    },
+    addInFlight: (change) => {
+      inFlight += change
+    },
+    refusal: () => overloaded(random),
+    stop: () => cancel(),
+  }
+}
+
 /**
  * Sends 503 with Retry-After before the service is overwhelmed. Lists are shed first, then writes, reads and token
- * requests; health checks are never shed. Overload is detected from the delay of a busy event loop and the number of
- * requests in flight.
+ * requests; health checks are never shed.
  */
-export const overload = fastifyPlugin<OverloadOptions>(
-  async (app, { measure = measuring(), later, maxInFlight = 1_000, random }) => {
-    let level = 0
-    let inFlight = 0
+export const overload = fastifyPlugin<LoadShedder>(
+  async (app, { isShed, addInFlight, refusal, stop }) => {
     app.decorateRequest('isInFlight', false)
     app.addHook('onRoute', (route) => {
       route.config = { ...route.config, shed: route.config?.shed ?? shedOf(route) }
     })
-    const bounds = shares.map((share) => share * maxInFlight)
     app.addHook('onRequest', (request, _reply, done) => {
-      const rank = rankOf(request)
-      const isTooMuch = rank < level || inFlight >= (bounds[rank] ?? Number.POSITIVE_INFINITY)
-      isTooMuch ? done(overloaded(random)) : done()
+      isShed(routeConfig(request).shed) ? done(refusal()) : done()
     })
     app.addHook('preHandler', (request, _reply, done) => {
       const { waits, scope, shed } = routeConfig(request)
       if (!waits && scope !== 'own' && shed !== 'never') {
         request.isInFlight = true
-        inFlight++
+        addInFlight(1)
       }
       done()
     })
     app.addHook('onSend', (request, _reply, payload, done) => {
       if (request.isInFlight) {
         request.isInFlight = false
-        inFlight--
+        addInFlight(-1)
       }
       done(null, payload)
     })
-    let cancel = () => {}
-    let wasOverloaded = false
-    const check = () => {
-      const measuredLevel = levelOf(measure())
-      // The level changes by at most one per measurement. Two overloaded measurements in a row are needed to leave level 0,
-      // so a single pause sheds nothing.
-      if (level > 0 || wasOverloaded) level += Math.sign(measuredLevel - level)
-      wasOverloaded = measuredLevel > 0
-      cancel = later(checkIntervalMs, check)
-    }
-    check()
-    app.addHook('onClose', async () => cancel())
+    app.addHook('onClose', async () => stop())
   },
   { name: 'overload', dependencies: ['errorHandler', 'https'] },
 )
 
 const ranks: Record<Shed, number> = { list: 0, write: 1, read: 2, token: 3, never: 4 }
-const rankOf = (request: FastifyRequest): number => ranks[routeConfig(request).shed ?? 'read']
 
 /**
  * Returns the category of a route: `token` if it does its own authorization, otherwise `write` for methods other than

@@ -1,5 +1,6 @@
 import { IncomingMessage, type OutgoingHttpHeader, type OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
+import { Writable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 
 /**
@@ -36,7 +37,7 @@ const writer = ServerResponse.prototype as unknown as Writer
  * a quarter of its response time for the typical twenty fields. This class does neither for a field whose value is the same
  * as in the previous response. Unusual fields are left to Node.js.
  */
-class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
+export class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
   transport = ''
   rate = ''
   quota = ''
@@ -53,6 +54,24 @@ class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends 
       writer._storeHeader.call(this, lines + linesOf(fields as OutgoingHttpHeaders, others), others)
     }
   }
+
+  /** The header section as sent; null before it is complete. */
+  get section(): string | null {
+    return (this as unknown as Written)._header
+  }
+
+  /** Sends a complete header section and a body in one write; each character is sent as one byte. */
+  sendWhole(status: number, text: string): void {
+    this.statusCode = status
+    const written = this as unknown as Written
+    written._header = text
+    this.end()
+  }
+}
+
+/** The private ServerResponse property that holds the header section until it is sent with the first part of the body. */
+interface Written {
+  _header: string | null
 }
 
 /** Returns whether this version of Node.js writes the header section as expected; `_storeHeader` is undocumented. */
@@ -63,6 +82,23 @@ function isWriterKnown(): boolean {
   const head = (probe as { _header?: unknown })._header
   return typeof head === 'string' && /^HTTP\/1\.1 200 OK\r\nfirst: 1\r\ncontent-length: 0\r\n.*\r\n\r\n$/s.test(head)
 }
+
+/** Returns whether this version of Node.js sends a header section as `sendWhole` expects. */
+function isSendingKnown(): boolean {
+  const sent: unknown[] = []
+  const write = (text: unknown, encoding: string, done: () => void) => {
+    sent.push(text, encoding)
+    done()
+  }
+  const probe = new HeadedResponse(new IncomingMessage(new Socket()))
+  probe.assignSocket(new Writable({ decodeStrings: false, write }) as Socket)
+  const text = 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n\xe9'
+  probe.sendWhole(200, text)
+  return sent.length === 2 && sent[0] === text && sent[1] === 'latin1' && probe.writableEnded
+}
+
+/** Whether `sendWhole` works. */
+export const canSendWhole = isWriterKnown() && isSendingKnown()
 
 /** The server's response class: `HeadedResponse`, or the Node.js class if `HeadedResponse` would not work. */
 export const responseClass: typeof ServerResponse = isWriterKnown() ? HeadedResponse : ServerResponse

@@ -86,12 +86,23 @@ export function tokenVerifier(options: VerifierOptions): Verify {
     known.set(keyOf(token), { token, verification, claims, standing, freshUntil, revocations })
     return verification
   }
-  return (token) => {
+  const freshOf = (entry: Known | undefined, at: number): Verification | undefined =>
+    entry && at < entry.freshUntil && entry.revocations === revocations.count ? entry.verification : undefined
+  const verify = (token: string) => {
     const at = now()
-    const entry = cachedEntry(token)
-    const isFresh = entry !== undefined && at < entry.freshUntil && entry.revocations === revocations.count
-    return isFresh ? entry.verification : check(token, at)
+    return freshOf(cachedEntry(token), at) ?? check(token, at)
   }
+  const knownOf = (token: string) => {
+    let entry = cachedEntry(token)
+    return () => {
+      const at = now()
+      const fresh = freshOf(entry, at)
+      if (fresh !== undefined) return fresh
+      entry = cachedEntry(token)
+      return freshOf(entry, at)
+    }
+  }
+  return Object.assign(verify, { known: knownOf })
 }
 
 /** Returns a verifier that selects the reader by the claimed issuer; the reader then checks `iss` itself. */

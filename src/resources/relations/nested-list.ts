@@ -27,7 +27,7 @@ export function nestedList(parent: Served, child: Served, { field }: Relation, l
     const filters = [{ field, op: '=' as const, value: idOrNone(id) }]
     return { filters, path: `${parent.prefix}${path}/${id}/${declaration.name}` }
   }
-  const send = lister(child, rules, listItemSerializer(child), { within, expand: child.expand })
+  const { handler: send } = lister(child, rules, listItemSerializer(child), { within, expand: child.expand })
   const handler = (request: FastifyRequest, reply: FastifyReply) => {
     requireReadable(parent.declaration, request)
     const { id } = (request as RowRequest).params
@@ -47,7 +47,7 @@ export function nestedList(parent: Served, child: Served, { field }: Relation, l
     querystring: listQuerySchema(rules),
   }
   const problems = parent.declaration.readScope === null ? [] : ['AUTH_REQUIRED', 'ACCESS_DENIED']
-  const config = { ...list.config, problems: [...(list.config?.problems ?? []), ...problems] }
+  const config = { ...list.config, cached: undefined, problems: [...(list.config?.problems ?? []), ...problems] }
   return { ...list, url, config, handler, schema: { ...list.schema, ...about } } as RouteOptions
 }
 

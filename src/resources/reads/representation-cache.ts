@@ -1,6 +1,6 @@
-import type { Representation } from '../http/fast-read.ts'
-import type { Changes } from '../storage/database.ts'
-import type { RowId } from '../storage/ids.ts'
+import type { Representation } from '../../http/fast-read.ts'
+import type { Changes } from '../../storage/database.ts'
+import type { RowId } from '../../storage/ids.ts'
 
 /** Cached representations of a table's rows, by id. */
 export interface Representations {
@@ -10,16 +10,18 @@ export interface Representations {
   set: (id: RowId, representation: Representation) => void
 }
 
-const maxCharacters = 4_000_000
+/** Each representation has about 200 characters of header fields besides its text. */
+const [maxCharacters, fieldCharacters] = [8_000_000, 200]
 const noCache: Representations = { get: () => undefined, set: () => {} }
 
-/** Caches about four megabytes, each representation until its row changes. Caches nothing without `changes`. */
+/** Caches about eight megabytes, each representation until its row changes. Caches nothing without `changes`. */
 export function representationCache(table: string, changes: Changes | null): Representations {
   if (changes === null) return noCache
   const cached = new Map<RowId, { representation: Representation; asOf: number }>()
   let characters = 0
   const remove = (id: RowId) => {
-    characters -= cached.get(id)?.representation.text.length ?? 0
+    const entry = cached.get(id)
+    if (entry) characters -= entry.representation.text.length + fieldCharacters
     cached.delete(id)
   }
   return {
@@ -30,7 +32,7 @@ export function representationCache(table: string, changes: Changes | null): Rep
     set: (id, representation) => {
       remove(id)
       cached.set(id, { representation, asOf: changes.last() })
-      characters += representation.text.length
+      characters += representation.text.length + fieldCharacters
       for (const oldest of cached.keys()) {
         if (characters <= maxCharacters) break
         remove(oldest)

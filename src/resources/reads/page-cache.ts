@@ -1,24 +1,36 @@
 import { hash } from 'node:crypto'
-import type { Mark } from '../storage/rows/list-query.ts'
-import type { ListQuery } from '../storage/rows/page-query.ts'
-import { passesAll, type RowTest } from '../storage/rows/row-test.ts'
-import type { DeclaredComputed } from './computed/options.ts'
-import type { Time } from './computed/present.ts'
-import { todayIn } from './conditions/today.ts'
-import type { Reached } from './queries/related-filters.ts'
-import type { ReadableRows } from './relations/reference.ts'
+import type { CachedResponse } from '../../http/fast-path/cached-response.ts'
+import type { Mark } from '../../storage/rows/list-query.ts'
+import type { ListQuery } from '../../storage/rows/page-query.ts'
+import { passesAll, type RowTest } from '../../storage/rows/row-test.ts'
+import type { DeclaredComputed } from '../computed/options.ts'
+import type { Time } from '../computed/present.ts'
+import { todayIn } from '../conditions/today.ts'
+import type { Reached } from '../queries/related-filters.ts'
+import type { ReadableRows } from '../relations/reference.ts'
 
 /** A list page as it was sent. */
-export interface CachedPage {
-  /** The JSON text of the page, and its weak entity tag. */
-  text: string
-  etag: string
+export interface CachedPage extends CachedResponse {
   link: string
   /** The query that read the page, and the id and revision of each row read. */
   query: ListQuery
   marks: readonly Mark[]
   /** The last transaction (`Changes`) when the page was read or checked; null without `Changes`. */
   asOf: number | null
+  /** Whether the page depends only on its URL and on the rows of the list's table. */
+  isPlain: boolean
+}
+
+/** Returns whether a page is as new as the last transaction that may have changed it; false if that is unknown. */
+export const isUnchanged = ({ asOf }: CachedPage, changed: number | undefined): boolean =>
+  changed !== undefined && asOf !== null && changed <= asOf
+
+/** Returns whether a page still has the same rows in the same revisions. */
+export function sameMarks(marks: CachedPage['marks'], cached: CachedPage['marks']): boolean {
+  return (
+    marks.length === cached.length &&
+    marks.every(({ id, revision }, at) => id === cached[at]?.id && revision === cached[at]?.revision)
+  )
 }
 
 /** List pages by URL. */

@@ -1,0 +1,104 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { bearerToken, type Verify } from '../policies/authenticate.ts'
+import type { FreshnessLines } from '../policies/caching.ts'
+import { maxUncompressedBytes } from '../policies/compression.ts'
+import { routeConfig } from '../route-config.ts'
+import { HeadedResponse } from '../server/raw-headers.ts'
+import { type CachedResponses, linesOf } from './cached-response.ts'
+import { type Decision, parentOf, type RememberedHead, type RememberedHeads } from './remembered-heads.ts'
+import { type ResponseTemplate, templateOf } from './response-template.ts'
+
+/**
+ * Returns the function that counts further requests for the account of a request against the limits, and returns their
+ * header lines. That function returns null and counts nothing if the request might be delayed or refused.
+ */
+export type AdmitLater = (request: FastifyRequest) => Decision['admit']
+
+export interface RecordOptions {
+  heads: RememberedHeads
+  fresh: FreshnessLines
+  verify: Verify
+  admitLater: AdmitLater
+}
+
+/**
+ * The request fields that may be present. Each one is either read by no policy, or has an effect that depends only on its
+ * value; If-None-Match and X-Request-Id are read for each request.
+ */
+const knownFields = new Set([
+  ...[
+    'accept',
+    'accept-encoding',
+    'accept-language',
+    'authorization',
+    'cache-control',
+    'connection',
+    'dnt',
+    'forwarded',
+  ],
+  ...['host', 'if-none-match', 'origin', 'pragma', 'priority', 'referer', 'sec-ch-ua', 'sec-ch-ua-mobile'],
+  ...['sec-ch-ua-platform', 'sec-fetch-dest', 'sec-fetch-mode', 'sec-fetch-site', 'sec-gpc', 'user-agent', 'via'],
+  ...['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-port', 'x-forwarded-proto', 'x-real-ip', 'x-request-id'],
+])
+
+/** Returns whether a request has only known fields, each of them once. */
+export function hasKnownFields({ rawHeaders }: { rawHeaders: readonly string[] }): boolean {
+  const names = new Set<string>()
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = (rawHeaders[at] as string).toLowerCase()
+    if (!knownFields.has(name) || names.has(name)) return false
+    names.add(name)
+  }
+  return true
+}
+
+/**
+ * Remembers how the policies have responded to a GET request, if the fast path would have sent the same response. Call it
+ * when the response has been sent.
+ */
+export function record(request: FastifyRequest, reply: FastifyReply, options: RecordOptions): void {
+  const { heads, fresh, admitLater } = options
+  const { raw, url, ip } = request
+  const config = routeConfig(request)
+  const { cached, limit, shed } = config as typeof config & { limit?: string }
+  const response = reply.raw
+  if (cached === undefined || limit !== undefined || !(response instanceof HeadedResponse)) return
+  const caller = callerOf(request, options.verify)
+  if (caller === null || !hasKnownFields(raw)) return
+  const template = templateFor(request, response, cached, fresh)
+  if (template === null) return
+  const known = caller.verification && 'caller' in caller.verification ? caller.verification.caller : undefined
+  const decision = {
+    ...{ path: cached.by === 'segment' ? parentOf(url) : (url.split('?', 1)[0] as string), cached, shed, template },
+    admit: admitLater(request),
+    maxBytes: maxUncompressedBytes(request.headers['accept-encoding']),
+    line: { route: (config as { url?: string }).url, address: ip, client: known?.clientId, subject: known?.subject },
+  }
+  heads.add(raw, decision, caller)
+}
+
+/** Returns the template of the response; null if it is not the cached one or has other fields. */
+function templateFor(
+  { id, url, headers }: FastifyRequest,
+  response: HeadedResponse,
+  { by, find }: CachedResponses,
+  fresh: FreshnessLines,
+): ResponseTemplate | null {
+  const cached = find(url, by === 'segment' ? parentOf(url).length : 0)
+  const status = headers['if-none-match'] === undefined ? 200 : 304
+  if (cached === undefined || response.statusCode !== status) return null
+  return templateOf(response, id, linesOf(cached, status), fresh)
+}
+
+/** Returns the result of verifying the bearer token; null if the result is not the same for the next request. */
+function callerOf(
+  { headers, caller, apiKey, preferences, trace }: FastifyRequest,
+  { known }: Verify,
+): Pick<RememberedHead, 'verify' | 'verification'> | null {
+  if (apiKey !== null || preferences !== null || trace !== null) return null
+  const token = bearerToken(headers)
+  const verify = token === undefined ? anonymous : known?.(token)
+  return verify?.() === caller ? { verify, verification: caller } : null
+}
+
+const anonymous = () => null

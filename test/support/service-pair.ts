@@ -1,0 +1,135 @@
+import type { AddressInfo } from 'node:net'
+import type { InjectOptions } from 'fastify'
+import type { Verification, Verify } from '../../src/http/policies/authenticate.ts'
+import type { AccessLine } from '../../src/http/server/access-log.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { type TestApp, testApp } from './app.ts'
+import type { EngineUnderTest } from './engines.ts'
+import { type KeepAliveClient, keepAliveClient } from './keep-alive.ts'
+
+/** The scopes of each token, by its text; null if it has expired. */
+export type Tokens = Map<string, string[] | null>
+
+/**
+ * A verifier that caches its results until `forget` is called, and counts the requests that it verified. As long as the
+ * scopes of a token stay the same array, its caller is the same object.
+ */
+function countingVerifier(tokens: Tokens) {
+  const cached = new Map<string, Verification>()
+  const callers = new Map<string, { scopes: readonly string[]; verification: Verification }>()
+  let count = 0
+  const verified = (token: string): Verification => {
+    const scopes = tokens.get(token)
+    if (scopes === undefined) return { refused: 'AUTH_TOKEN_INVALID' }
+    if (scopes === null) return { refused: 'AUTH_TOKEN_EXPIRED' }
+    const before = callers.get(token)
+    if (before?.scopes === scopes) return before.verification
+    const verification = { caller: { clientId: token, subject: token, scopes: new Set(scopes) } }
+    callers.set(token, { scopes, verification })
+    return verification
+  }
+  const remember = (token: string): Verification => {
+    const verification = verified(token)
+    if ('caller' in verification) cached.set(token, verification)
+    return verification
+  }
+  const verify: Verify = (token) => {
+    count++
+    return cached.get(token) ?? Promise.resolve(token).then(remember)
+  }
+  verify.known = (token) => () => cached.get(token)
+  return { verify, forget: () => cached.clear(), count: () => count }
+}
+
+interface Side {
+  service: TestApp
+  db: Database
+  port: number
+  lines: AccessLine[]
+  deprecated: string[]
+  clients: Map<number, KeepAliveClient>
+  verifier: ReturnType<typeof countingVerifier>
+}
+
+/** Two services with equal databases, tokens and clocks, of which only the first has the fast path. */
+export interface ServicePair {
+  fast: Side
+  full: Side
+  tokens: Tokens
+  /** Drops the cached results of verifying tokens. */
+  forget: () => void
+  pass: (ms: number) => void
+  /** Sends requests on a numbered connection to each service; returns both lists of responses, made comparable. */
+  send: (connection: number, ...requests: string[]) => Promise<[fast: string[], full: string[]]>
+  /** Sends a request without a connection to each service, which the policies always handle. */
+  inject: (request: InjectOptions & { token: string }) => Promise<void>
+  /** Returns the access log lines of both services since the last call, made comparable. */
+  lines: () => [fast: object[], full: object[]]
+  close: () => Promise<void>
+}
+
+type Settings = Parameters<typeof testApp>[1]
+
+async function startSide(engine: EngineUnderTest, tokens: Tokens, settings: Settings): Promise<Side> {
+  const db = await engine.database()
+  const [lines, deprecated]: [AccessLine[], string[]] = [[], []]
+  const verifier = countingVerifier(tokens)
+  const service = await testApp(db, {
+    ...{ verify: verifier.verify, onResponse: (line) => lines.push(line) },
+    countDeprecated: (version, client) => deprecated.push(`${version} ${client}`),
+    ...settings,
+  })
+  await service.app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = service.app.server.address() as AddressInfo
+  return { service, db, port, lines, deprecated, clients: new Map(), verifier }
+}
+
+/** Starts a pair of services with these settings. */
+export async function servicePair(engine: EngineUnderTest, settings: Settings = {}): Promise<ServicePair> {
+  const tokens: Tokens = new Map()
+  const [fast, full] = [
+    await startSide(engine, tokens, settings),
+    await startSide(engine, tokens, { ...settings, fastPath: false }),
+  ]
+  const sides = [fast, full] as const
+  const overTls = { tls: Boolean(settings.tls) }
+  const sendTo = async ({ clients, port }: Side, connection: number, requests: string[]) => {
+    const client = clients.get(connection) ?? keepAliveClient(port, overTls)
+    clients.set(connection, client)
+    return (await client.pipeline(requests)).map(comparable)
+  }
+  return {
+    ...{ fast, full, tokens },
+    forget: () => {
+      for (const { verifier } of sides) verifier.forget()
+    },
+    pass: (ms) => {
+      for (const { service } of sides) service.clock.now += ms
+    },
+    send: async (connection, ...requests) => [
+      await sendTo(fast, connection, requests),
+      await sendTo(full, connection, requests),
+    ],
+    inject: async (request) => {
+      for (const { service } of sides) await service.send(request)
+    },
+    lines: () => {
+      const taken = ({ lines }: Side) =>
+        lines.splice(0).map((line) => JSON.parse(withoutIds(JSON.stringify({ ...line, ms: 0 }))))
+      return [taken(fast), taken(full)]
+    },
+    close: async () => {
+      for (const { service, db, clients } of sides) {
+        for (const client of clients.values()) client.close()
+        await service.app.close()
+        await db.close()
+      }
+    },
+  }
+}
+
+const withoutIds = (text: string) =>
+  text.replaceAll(/[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[\da-f]{4}-[\da-f]{12}/g, 'uuid')
+
+/** Removes what differs between two equal responses: random ids and the date, which is that of the machine. */
+const comparable = (response: string) => withoutIds(response).replace(/\r\nDate: [^\r\n]*/, '')
