@@ -5,7 +5,7 @@ import { maxUncompressedBytes } from '../policies/compression.ts'
 import { routeConfig } from '../route-config.ts'
 import { HeadedResponse } from '../server/raw-headers.ts'
 import { type CachedResponses, linesOf } from './cached-response.ts'
-import { type Decision, parentOf, type RememberedHead, type RememberedHeads } from './remembered-heads.ts'
+import { type Decision, parentOf, type RememberedCaller, type RememberedHeads } from './remembered-heads.ts'
 import { type ResponseTemplate, templateOf } from './response-template.ts'
 
 /**
@@ -63,6 +63,8 @@ export function record(request: FastifyRequest, reply: FastifyReply, options: Re
   const { cached, limit, shed } = config as typeof config & { limit?: string }
   const response = reply.raw
   if (cached === undefined || limit !== undefined || !(response instanceof HeadedResponse)) return
+  // A query may contain a slash, so the last segment of such a target is not certain.
+  if (cached.by === 'segment' && url.includes('?')) return
   const caller = callerOf(request, options.verify)
   if (caller === null || !hasKnownFields(raw)) return
   const template = templateFor(request, response, cached, fresh)
@@ -94,7 +96,7 @@ function templateFor(
 function callerOf(
   { headers, caller, apiKey, preferences, trace }: FastifyRequest,
   { known }: Verify,
-): Pick<RememberedHead, 'verify' | 'verification'> | null {
+): RememberedCaller | null {
   if (apiKey !== null || preferences !== null || trace !== null) return null
   const token = bearerToken(headers)
   const verify = token === undefined ? anonymous : known?.(token)

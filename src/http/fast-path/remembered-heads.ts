@@ -33,24 +33,34 @@ export interface RememberedHead {
   verify: () => Verification | null | undefined
   decisions: Map<string, Decision>
   last: Decision | null
+  /** The approximate size of the head and its decisions. */
+  characters: number
 }
+
+/** The result of verifying the token of a head, and the function that verifies it again. */
+export type RememberedCaller = Pick<RememberedHead, 'verify' | 'verification'>
 
 const lastHead = Symbol('last head')
 
 type HeadedSocket = Socket & { [lastHead]?: RememberedHead }
 
-const maxCharacters = 8_000_000
+const maxCharacters = 16_000_000
 const maxDecisions = 100
+/** The approximate sizes of a head besides its text, and of a decision besides its path. */
+const [headCharacters, decisionCharacters] = [1_000, 1_500]
 
 /** Request heads, by their text and by the last request of each connection. */
 export interface RememberedHeads {
   /** Returns the head of a request; undefined if it is new. */
   find: (request: IncomingMessage) => RememberedHead | undefined
   /** Adds a decision to a head, and drops those for an earlier result of verifying its token. */
-  add: (request: IncomingMessage, decision: Decision, caller: Pick<RememberedHead, 'verify' | 'verification'>) => void
+  add: (request: IncomingMessage, decision: Decision, caller: RememberedCaller) => void
 }
 
-/** Remembers heads of up to 8 million characters together; drops those not looked up for the longest time. */
+/**
+ * Remembers heads and decisions of up to 16 million characters together; drops the heads that were not looked up for the
+ * longest time.
+ */
 export function rememberedHeads(): RememberedHeads {
   const heads = new Map<string, RememberedHead>()
   let characters = 0
@@ -63,20 +73,17 @@ export function rememberedHeads(): RememberedHeads {
     return head
   }
   const create = (text: string, { rawHeaders }: IncomingMessage): RememberedHead => {
-    const head: RememberedHead = {
-      fields: rawHeaders,
-      noneMatchAt: valueAt(rawHeaders, 'if-none-match'),
-      requestIdAt: valueAt(rawHeaders, 'x-request-id'),
-      ...{ verification: null, verify: () => undefined, decisions: new Map(), last: null },
-    }
+    const head = headOf(text, rawHeaders)
     heads.set(text, head)
-    characters += text.length
-    for (const oldest of heads.keys()) {
-      if (characters <= maxCharacters) break
-      heads.delete(oldest)
-      characters -= oldest.length
-    }
+    characters += head.characters
     return head
+  }
+  const makeRoom = () => {
+    for (const [text, oldest] of heads) {
+      if (characters <= maxCharacters) break
+      heads.delete(text)
+      characters -= oldest.characters
+    }
   }
   return {
     find: (request) => {
@@ -88,16 +95,41 @@ export function rememberedHeads(): RememberedHeads {
       if (found !== undefined) socket[lastHead] = found
       return found
     },
-    add: (request, decision, { verify, verification }) => {
+    add: (request, decision, caller) => {
       const text = textOf(request)
       const head = ofText(text) ?? create(text, request)
-      if (head.verification !== verification || head.decisions.size >= maxDecisions) head.decisions.clear()
-      Object.assign(head, { verify, verification, last: decision })
-      head.decisions.set(decision.path, decision)
+      characters -= head.characters
+      addDecision(head, decision, caller)
+      characters += head.characters
+      makeRoom()
       const socket = request.socket as HeadedSocket
       socket[lastHead] = head
     },
   }
+}
+
+const headOf = (text: string, rawHeaders: readonly string[]): RememberedHead => ({
+  fields: rawHeaders,
+  noneMatchAt: valueAt(rawHeaders, 'if-none-match'),
+  requestIdAt: valueAt(rawHeaders, 'x-request-id'),
+  ...{ verification: null, verify: () => undefined, decisions: new Map(), last: null },
+  characters: 2 * text.length + headCharacters,
+})
+
+/** Adds a decision; first drops all others if they are too many or were made for another result of verifying the token. */
+function addDecision(head: RememberedHead, decision: Decision, caller: RememberedCaller): void {
+  const { decisions } = head
+  const sizeOf = ({ path }: Decision) => path.length + decisionCharacters
+  const remove = (known: Decision) => {
+    decisions.delete(known.path)
+    head.characters -= sizeOf(known)
+  }
+  if (head.verification !== caller.verification || decisions.size >= maxDecisions) decisions.forEach(remove)
+  const before = decisions.get(decision.path)
+  if (before) remove(before)
+  decisions.set(decision.path, decision)
+  head.characters += sizeOf(decision)
+  Object.assign(head, caller, { last: decision })
 }
 
 function isHeadOf({ fields, noneMatchAt, requestIdAt }: RememberedHead, rawHeaders: readonly string[]): boolean {
