@@ -6,7 +6,7 @@ import { freshnessLines } from '../policies/caching.ts'
 import type { LoadShedder } from '../policies/overload.ts'
 import type { AccessLine, WriteAccessLine } from '../server/access-log.ts'
 import { canSendWhole, HeadedResponse } from '../server/raw-headers.ts'
-import { requestId as requestIdOf } from '../server/request-id.ts'
+import { requestIdFrom } from '../server/request-id.ts'
 import { bodyOf, bytesOf, type CachedResponse, linesOf } from './cached-response.ts'
 import { type AdmitLater, record } from './record.ts'
 import {
@@ -101,7 +101,7 @@ function sender(heads: RememberedHeads, { shedder, write, now }: FastPathOptions
     if (!status) return false
     const limits = decision.admit()
     if (limits === null) return false
-    const requestId = requestIdOf(request)
+    const requestId = requestIdFrom(head.requestIdAt < 0 ? undefined : request.rawHeaders[head.requestIdAt])
     const { start, afterId, freshness, afterFreshness, afterDate } = decision.template
     const first = start + requestId + afterId + limits + (freshness === null ? '' : fresh(freshness)) + afterFreshness
     const section = first + linesOf(cached, status) + dateLine() + afterDate

@@ -79,11 +79,13 @@ const quoted = (text: string) => (plain.test(text) ? `"${text}"` : JSON.stringif
 /**
  * Serializes access log lines in the same format as the logger does at level info, but about four times as fast. The request
  * id contains only safe characters and the method is a token, so only other client input may need escaping. The start of a
- * line is cached per millisecond, and the end per sender.
+ * line is cached per millisecond, the middle per route and status, and the end per sender.
  */
 export function accessTexts(): (line: AccessLine, timeMs: number) => string {
   let start = ''
   let startsMs = Number.NaN
+  let middle = ''
+  let middleFor: Pick<AccessLine, 'route' | 'status'> = { route: undefined, status: 0 }
   let end = '}\n'
   let endsFor: Sender = { address: undefined, client: undefined, subject: undefined }
   return (line, timeMs) => {
@@ -96,14 +98,17 @@ export function accessTexts(): (line: AccessLine, timeMs: number) => string {
       ].join('')
       startsMs = timeMs
     }
+    if (route !== middleFor.route || status !== middleFor.status) {
+      middleFor = { route, status }
+      middle = [member('route', route), ',"status":', status, ',"ms":'].join('')
+    }
     if (line.client !== endsFor.client || line.subject !== endsFor.subject || line.address !== endsFor.address) {
       endsFor = line
       end = endOf(line)
     }
     const sized = bytes === undefined ? '' : `,"bytes":${bytes}`
-    const target = `"method":"${method}","path":${quoted(path)}${member('route', route)}`
-    const result = `"status":${status},"ms":${ms}${sized}${member('errorCode', errorCode)}${member('traceId', traceId)}`
-    return `${start}${requestId}",${target},${result}${end}`
+    const result = `${ms}${sized}${member('errorCode', errorCode)}${member('traceId', traceId)}`
+    return `${start}${requestId}","method":"${method}","path":${quoted(path)}${middle}${result}${end}`
   }
 }
 

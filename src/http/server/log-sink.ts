@@ -4,28 +4,25 @@ export interface LogSink {
   flush: () => void
 }
 
-const maxCharacters = 32_768
+const maxCharacters = 65_536
 const maxWaitMs = 250
 
 /** Buffers lines until the buffer is full, or for at most a quarter of a second, and then writes them to `out`. */
 export function logSink(out: { write: (text: string) => unknown }): LogSink {
-  let lines: string[] = []
-  let characters = 0
+  let text = ''
   let timer: NodeJS.Timeout | undefined
   const flush = () => {
     clearTimeout(timer)
     timer = undefined
-    if (lines.length === 0) return
-    const text = lines.join('')
-    lines = []
-    characters = 0
-    out.write(text)
+    if (text === '') return
+    const lines = text
+    text = ''
+    out.write(lines)
   }
   return {
     write: (line) => {
-      lines.push(line)
-      characters += line.length
-      if (characters >= maxCharacters) flush()
+      text += line
+      if (text.length >= maxCharacters) flush()
       else timer ??= setTimeout(flush, maxWaitMs).unref()
     },
     flush,

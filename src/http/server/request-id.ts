@@ -4,10 +4,12 @@ import type { IncomingMessage } from 'node:http'
 const safe = /^[A-Za-z0-9._-]{8,64}$/
 
 /** Returns the client's `X-Request-Id` if it consists of 8 to 64 safe characters, otherwise a new id. */
-export function requestId(request: { headers: IncomingMessage['headers'] }): string {
-  const sent = request.headers['x-request-id']
-  return typeof sent === 'string' && safe.test(sent) ? sent : newId()
-}
+export const requestId = (request: { headers: IncomingMessage['headers'] }): string =>
+  requestIdFrom(request.headers['x-request-id'])
+
+/** Returns the value of `X-Request-Id` if it is valid, otherwise a new id. */
+export const requestIdFrom = (sent: string | string[] | undefined): string =>
+  typeof sent === 'string' && safe.test(sent) ? sent : newId()
 
 const batchSize = 256
 const bytesEach = 16

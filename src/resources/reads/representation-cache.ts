@@ -27,7 +27,11 @@ export function representationCache(table: string, changes: Changes | null): Rep
   return {
     get: (id) => {
       const entry = cached.get(id)
-      return entry && changes.lastOfRow(table, id) <= entry.asOf ? entry.representation : undefined
+      if (entry === undefined) return undefined
+      const last = changes.last()
+      if (last !== entry.asOf && changes.lastOfRow(table, id) > entry.asOf) return undefined
+      entry.asOf = last
+      return entry.representation
     },
     set: (id, representation) => {
       remove(id)
