@@ -26,7 +26,7 @@ function ready(): void {
 
 /**
  * Runs Fastify without plugins. Serializes constant bodies of the same size as the service's, using the service's schemas.
- * Environment: BARE_PORT, BARE_ANSWERS (JSON `{ read, page, created }`) and, for HTTPS, BARE_PEM, a file with the private
+ * Environment: BARE_PORT, BARE_ANSWERS (JSON `{ read, pages, created }`) and, for HTTPS, BARE_PEM, a file with the private
  * key and the certificates.
  */
 async function bareFastify(): Promise<void> {
@@ -36,7 +36,9 @@ async function bareFastify(): Promise<void> {
   const { listQuerySchema } = await import('../src/resources/list-parameters.ts')
   const { representation } = await import('../src/resources/representation.ts')
   const { BARE_PORT, BARE_ANSWERS = '', BARE_PEM } = process.env
-  const { read, page, created } = JSON.parse(BARE_ANSWERS) as Record<'read' | 'page' | 'created', object>
+  const { read, pages, created } = JSON.parse(BARE_ANSWERS) as Record<'read' | 'created', object> & {
+    pages: Record<number, object[]>
+  }
   const pem = BARE_PEM && readFileSync(BARE_PEM)
 
   const { declaration } = products
@@ -50,9 +52,13 @@ async function bareFastify(): Promise<void> {
   app.get('/products/:id', { schema: { params, querystring, response: { 200: shape } } }, (_request, reply) => {
     reply.send(read)
   })
-  app.get('/products', { schema: { querystring: listed, response: { 200: Type.Array(shape) } } }, (_request, reply) => {
-    reply.send(page)
-  })
+  app.get(
+    '/products',
+    { schema: { querystring: listed, response: { 200: Type.Array(shape) } } },
+    ({ query }, reply) => {
+      reply.send(pages[(query as { limit: number }).limit])
+    },
+  )
   app.put(
     '/products/:id',
     { schema: { params, body: declaration.body, response: { 200: shape } } },

@@ -32,7 +32,8 @@ const reads = (headers: Headers, rows: number) =>
 /** Returns an id from the whole table; all ids have the same number of digits if the table is large. */
 const spread = (at: number, rows: number) => Math.max(1, Math.floor((rows * (at + 26)) / (distinct + 26)))
 
-const productPages = (headers: Headers, _rows: number, service: Target) => pages(service, headers, '/products?limit=50')
+/** The lengths of the measured lists. */
+export const limits = [20, 50, 100]
 
 /** Builds requests for successive pages by following the `next` link of each page. */
 export async function pages(service: Target, headers: Headers, first: string): Promise<string[]> {
@@ -91,14 +92,6 @@ export const rows: RequestRow[] = [
     requests: (headers, count) => reads({ ...headers, 'if-none-match': '"1"' }, count),
   },
   {
-    name: 'list',
-    title: 'GET /products?limit=50',
-    floor: 0.4,
-    status: 200,
-    referenceStatus: 200,
-    requests: productPages,
-  },
-  {
     name: 'create',
     title: 'POST /products, durable',
     floor: 0.25,
@@ -128,6 +121,16 @@ export const rows: RequestRow[] = [
     requests: randomReadsAndWrites,
     writes: { count: countRevisions, share: 1 / requestsPerWrite },
   },
+  ...limits.map(
+    (limit): RequestRow => ({
+      name: `list-${limit}`,
+      title: `GET /products?limit=${limit}`,
+      floor: limit < 100 ? 0.8 : 0.9,
+      status: 200,
+      referenceStatus: 200,
+      requests: (headers, _rows, service) => pages(service, headers, `/products?limit=${limit}`),
+    }),
+  ),
 ]
 
 export const requestRows: Measurement[] = rows.map((row) => ({

@@ -4,20 +4,20 @@ import { expectResponse } from './http.ts'
 import { greedyRow, overloadRow } from './limits.ts'
 import { ownListRows } from './own-lists.ts'
 import { formatRows, postgresRow, reportRow } from './reports.ts'
-import { countedRows, requestRows } from './requests.ts'
+import { countedRows, limits, requestRows } from './requests.ts'
 import { conclude, type Row } from './results.ts'
 import { openSandbox, type Sandbox } from './sandbox.ts'
-import { nameOf, priceOf, startReference, startService } from './service.ts'
+import { nameOf, priceOf, readPages, startReference, startService } from './service.ts'
 import { startRow } from './start.ts'
 import { cachedTokenRow, tokenRow } from './tokens.ts'
 import { webhooksRow } from './webhooks.ts'
 
-const [get, notModified, list, create, getRandom, mixed] = requestRows as [
-  ...[Measurement, Measurement, Measurement],
-  ...[Measurement, Measurement, Measurement],
+const [get, notModified, create, getRandom, mixed, ...lists] = requestRows as [
+  ...[Measurement, Measurement, Measurement, Measurement, Measurement],
+  ...Measurement[],
 ]
 /** Table rows with writes come after the read-only rows. */
-const reads = [get, getRandom, notModified, list, tokenRow, cachedTokenRow]
+const reads = [get, getRandom, notModified, ...lists, tokenRow, cachedTokenRow]
 const measurements = [
   ...reads,
   reportRow,
@@ -78,14 +78,14 @@ async function prepare(options: Options, sandbox: Sandbox): Promise<Bench> {
   const headers = { authorization: `Bearer ${await service.token()}` }
   const middle = Math.ceil(options.rows / 2)
   const { body: read } = await expectResponse(service, 200, { method: 'GET', path: `/products/${middle}`, headers })
-  const { body: page } = await expectResponse(service, 200, { method: 'GET', path: '/products?limit=50', headers })
+  const pages = await readPages(service, headers, limits)
   const json = { ...headers, 'content-type': 'application/json' }
   const product = JSON.stringify({ name: nameOf(2_000_000), price: priceOf(1) })
   const creation = { method: 'POST', path: '/products', headers: json, body: product }
   const { body: created, headers: createdHeaders } = await expectResponse(service, 201, creation)
   // The report must contain only the generated rows.
   await expectResponse(service, 204, { method: 'DELETE', path: String(createdHeaders.location), headers })
-  const reference = await startReference(sandbox, options, pin, service, { read, page, created })
+  const reference = await startReference(sandbox, options, pin, service, { read, pages, created })
   return { options, sandbox, pin, service, reference, start, say }
 }
 

@@ -2,6 +2,7 @@ import { openSync, readFileSync, truncateSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import { freePort } from '../src/listeners.ts'
 import { withoutLimits } from '../test/support/limits.ts'
 import type { Options } from './bench.ts'
@@ -149,8 +150,18 @@ function trim(file: string, path: string): void {
 /** The service's response bodies, which the reference also sends. */
 export interface Samples {
   read: string
-  page: string
+  /** Lists of products, by their `limit`. */
+  pages: Record<number, string>
   created: string
+}
+
+/** Reads the first page of the products for each limit. */
+export async function readPages(target: Target, headers: Record<string, string>, limits: readonly number[]) {
+  const read = async (limit: number): Promise<[number, string]> => {
+    const path = `/products?limit=${limit}`
+    return [limit, (await expectResponse(target, 200, { method: 'GET', path, headers })).body]
+  }
+  return Object.fromEntries(await Promise.all(limits.map(read)))
 }
 
 /** Starts bare Fastify and checks that it sends the samples byte for byte. */
@@ -159,10 +170,12 @@ export async function startReference(
   { tls, profile }: Options,
   pin: boolean,
   service: Service,
-  { read, page, created }: Samples,
+  { read, pages, created }: Samples,
 ): Promise<Target> {
   const port = await freePort()
-  const settings = { BARE_PORT: String(port), BARE_ANSWERS: `{"read":${read},"page":${page},"created":${created}}` }
+  const lists = Object.entries(pages).map(([limit, page]) => `"${limit}":${page}`)
+  const answers = `{"read":${read},"pages":{${lists.join()}},"created":${created}}`
+  const settings = { BARE_PORT: String(port), BARE_ANSWERS: answers }
   const env = environment({ ...settings, ...(tls && { BARE_PEM: service.pemFile }) })
   const command = pinned(pin, serverCore, [process.execPath, referenceProgram, 'fastify'])
   const child = await startReady(sandbox, command, { ...env, ...(profile && profiling('reference')) })
@@ -170,9 +183,9 @@ export async function startReference(
   const json = { 'content-type': 'application/json' }
   const body = '{"name":"x","price":1.15}'
   const readBack = await expectResponse(reference, 200, { method: 'GET', path: '/products/1' })
-  const pageBack = await expectResponse(reference, 200, { method: 'GET', path: '/products?limit=50' })
   const createdBack = await expectResponse(reference, 201, { method: 'POST', path: '/products', headers: json, body })
-  if (readBack.body !== read || pageBack.body !== page || createdBack.body !== created)
+  const pagesBack = await readPages(reference, {}, Object.keys(pages).map(Number))
+  if (readBack.body !== read || createdBack.body !== created || !isDeepStrictEqual(pagesBack, pages))
     throw new Error('The reference sends different bytes')
   return reference
 }
