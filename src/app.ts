@@ -139,7 +139,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(compression)
   await app.register(accessLog, { write: access })
   if (isFastPathOn(options, counted))
-    await app.register(fastPath, { verify, admitLater: counted?.admitAtOnce, shedder, write: access, now })
+    await app.register(fastPath, { verify, readApiKey, admitLater: counted?.admitAtOnce, shedder, write: access, now })
 
   if (options.revocations) await app.register(trackRevocations, { revocations: options.revocations })
   await serveUnversioned(app, options)

@@ -117,6 +117,10 @@ const usual = weighted<string[]>(
     [2, ['X-Forwarded-For: 203.0.113.7']],
     [2, ['X-Forwarded-For: 203.0.113.8, 127.0.0.1']],
   ] as [number, string[]][]),
+  ...([
+    [2, ['X-API-Key: key-one']],
+    [2, ['X-API-Key: nothing']],
+  ] as [number, string[]][]),
 )
 const unusual = weighted<string[]>(
   ...['Accept: text/html', 'Accept-Encoding: identity;q=0', 'Accept-Encoding: *;q=0', 'X-Unknown: 1'].map(one),
@@ -124,10 +128,10 @@ const unusual = weighted<string[]>(
     one,
   ),
   ...['If-Unmodified-Since: Sun, 01 Mar 2020 12:00:00 GMT', 'Prefer: count=exact', 'Prefer: handling=strict'].map(one),
-  ...['Connection: close', 'Content-Length: 0', 'Expect: 100-continue', 'Expect: nothing', 'X-API-Key: nothing'].map(
+  ...['Connection: close', 'Content-Length: 0', 'Expect: 100-continue', 'Expect: nothing', 'traceparent: nothing'].map(
     one,
   ),
-  ...['traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', 'Cookie: a=b', 'Host: twice'].map(one),
+  ...['Cookie: a=b', 'Host: twice', 'tracestate: a=b'].map(one),
   ...['X-Forwarded-Proto: http', 'If-None-Match: "1"', 'Upgrade: h2c', 'Transfer-Encoding: chunked, x'].map(one),
 )
 function one(field: string): [number, string[]] {
@@ -139,6 +143,15 @@ const repeated = weighted<string[]>(
   [3, ['Authorization: Bearer bob', 'Accept-Encoding: gzip, br', 'X-Request-Id: request-0001']],
   [2, ['Accept: application/json', 'Origin: https://app.test']],
   [1, ['Authorization: Bearer carol', 'X-Forwarded-For: 203.0.113.7']],
+  [1, ['Authorization: Bearer alice', 'X-API-Key: key-one']],
+  [
+    1,
+    ['X-API-Key: key-two', 'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', 'tracestate: a=b'],
+  ],
+  [
+    1,
+    ['X-API-Key: key-two', 'traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00', 'tracestate: a=c'],
+  ],
 )
 const random = fc.tuple(credential, usual, fc.oneof({ weight: 3, arbitrary: fc.constant<string[]>([]) }, unusual))
 const fields = fc.oneof(

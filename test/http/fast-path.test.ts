@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,6 +9,8 @@ import { builtIn } from '../../src/catalog/service.ts'
 import type { Verify } from '../../src/http/policies/authenticate.ts'
 import { drainable } from '../../src/http/server/draining.ts'
 import { canSendWhole } from '../../src/http/server/raw-headers.ts'
+import { createApiKey, revokeApiKey } from '../../src/oauth/api-keys/api-keys.ts'
+import { apiKeyReader } from '../../src/oauth/api-keys/lookup.ts'
 import { createClient } from '../../src/oauth/clients/clients.ts'
 import { revokeClient } from '../../src/oauth/clients/update.ts'
 import { tokenVerifier } from '../../src/oauth/tokens/verify.ts'
@@ -121,6 +124,32 @@ onSqlite((engine) => {
       assert.equal(await isFast(get('/products/1', bearer, 'X-Request-Id: request-0004')), true)
     })
 
+    it('logs the trace id of each request, if its trace context is valid', async () => {
+      const ids = ['0af7651916cd43dd8448eb211c80319c', '4bf92f3577b34da6a3ce929d0e0e4736']
+      const traces = [...ids.map((id) => `00-${id}-b7ad6b7169203331-01`), 'invalid']
+      const requests = traces.map((trace, at) =>
+        get('/products/1', bearer, `traceparent: ${trace}`, `tracestate: a=${at}`),
+      )
+      await isFast(requests[0] as string)
+      pair.lines()
+      assert.deepEqual(await areFast(...requests), [true, true, true])
+      const [fast, full] = pair.lines()
+      assert.deepEqual(fast, full)
+      assert.deepEqual(
+        fast.map((line) => (line as { traceId?: string }).traceId),
+        [...ids, undefined],
+      )
+    })
+
+    it('serves requests with an API key, also if it is unknown', async () => {
+      for (const key of ['key-one', 'nothing']) {
+        const request = get('/products/1', bearer, `X-API-Key: ${key}`)
+        assert.deepEqual(await areFast(request, request, request), [false, false, true])
+        pair.forget()
+        assert.deepEqual(await areFast(request, request), [false, true])
+      }
+    })
+
     it('serves anonymous requests and requests of other origins', async () => {
       for (const fields of [[], ['Origin: https://app.test'], ['Origin: https://evil.test']]) {
         await areFast(...Array.from({ length: 3 }, () => get('/products/1', ...fields)))
@@ -133,8 +162,6 @@ onSqlite((engine) => {
       'If-Unmodified-Since': get('/products/1', bearer, 'If-Unmodified-Since: Sun, 01 Mar 2026 12:00:00 GMT'),
       Range: get('/products/1', bearer, 'Range: bytes=0-1'),
       Prefer: get('/products?limit=1', bearer, 'Prefer: count=exact'),
-      traceparent: get('/products/1', bearer, 'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'),
-      'X-API-Key': get('/products/1', bearer, 'X-API-Key: unknown'),
       'Content-Length': get('/products/1', bearer, 'Content-Length: 0'),
       'Transfer-Encoding': `${get('/products/1', bearer, 'Transfer-Encoding: chunked')}0\r\n\r\n`,
       Expect: get('/products/1', bearer, 'Expect: 100-continue'),
@@ -222,6 +249,37 @@ onSqlite((engine) => {
         statuses.push(statusOf(fast[0]))
       }
       assert.equal(statuses.indexOf(403), 300)
+    })
+
+    it('counts requests with an API key for that key, until 30 seconds after it was revoked', async () => {
+      const { db, verifier } = pair.fast
+      const clock = { now: start }
+      const now = () => clock.now
+      const store = { db, sealer, now, random: randomBytes, actor: operator }
+      const { apiKey, key } = await createApiKey(store, { name: 'Batch', rate: '7/600' })
+      const { read: readApiKey } = apiKeyReader({ db, now, onError: assert.ifError })
+      const rules = { general: { calls: 100, seconds: 600 } }
+      const service = await testApp(db, { rules, readApiKey, verify: verifier.verify })
+      await service.app.listen({ host: '127.0.0.1', port: 0 })
+      const client = keepAliveClient(portOf(service))
+      const ask = async () => {
+        const response = await client.send(get('/products/1', 'Authorization: Bearer counted', `X-API-Key: ${key}`))
+        const [, limit, left] = /x-ratelimit-limit: (\d+)\r\n.*x-ratelimit-remaining: (\d+)\r\n/s.exec(response) ?? []
+        return [statusOf(response), Number(limit), Number(left)]
+      }
+      const before = verifier.count()
+      const answers = []
+      for (let n = 0; n < 6; n++) answers.push(await ask())
+      assert.deepEqual(
+        answers,
+        [6, 5, 4, 3, 2, 1].map((left) => [200, 7, left]),
+      )
+      assert.ok(verifier.count() - before < 3)
+      await revokeApiKey(store, apiKey.id)
+      clock.now += 30_000
+      assert.deepEqual(await ask(), [200, 100, 99])
+      client.close()
+      await service.app.close()
     })
 
     it('adds the wait of a throttled client, whose delayed requests are left to the policies', async () => {

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import type { InjectOptions } from 'fastify'
-import type { Verification, Verify } from '../../src/http/policies/authenticate.ts'
+import type { ApiKeyIdentity, ReadApiKey, Verification, Verify } from '../../src/http/policies/authenticate.ts'
 import type { AccessLine } from '../../src/http/server/access-log.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { type TestApp, testApp } from './app.ts'
@@ -41,6 +41,26 @@ function countingVerifier(tokens: Tokens) {
   return { verify, forget: () => cached.clear(), count: () => count }
 }
 
+/** The API keys of both services: `key-one` with a rate of its own, and `key-two`. */
+const apiKeys: Record<string, ApiKeyIdentity> = {
+  'key-one': { id: 'one', rate: '40/30', quota: null },
+  'key-two': { id: 'two', rate: null, quota: null },
+}
+
+/** A lookup of API keys that caches its results until `forget` is called. */
+function cachingKeyReader() {
+  const cached = new Map<string, ApiKeyIdentity | null>()
+  const look = (text: string) => {
+    const identity = apiKeys[text] ?? null
+    cached.set(text, identity)
+    return identity
+  }
+  const known = (text: string) => cached.get(text)
+  const read = (text: string) => (cached.has(text) ? (cached.get(text) ?? null) : Promise.resolve(text).then(look))
+  const readApiKey: ReadApiKey = Object.assign(read, { known })
+  return { readApiKey, forget: () => cached.clear() }
+}
+
 interface Side {
   service: TestApp
   db: Database
@@ -49,6 +69,7 @@ interface Side {
   deprecated: string[]
   clients: Map<number, KeepAliveClient>
   verifier: ReturnType<typeof countingVerifier>
+  keys: ReturnType<typeof cachingKeyReader>
 }
 
 /** Two services with equal databases, tokens and clocks, of which only the first has the fast path. */
@@ -56,7 +77,7 @@ export interface ServicePair {
   fast: Side
   full: Side
   tokens: Tokens
-  /** Drops the cached results of verifying tokens. */
+  /** Drops the cached results of verifying tokens and of looking up API keys. */
   forget: () => void
   pass: (ms: number) => void
   /** Sends requests on a numbered connection to each service; returns both lists of responses, made comparable. */
@@ -73,15 +94,15 @@ type Settings = Parameters<typeof testApp>[1]
 async function startSide(engine: EngineUnderTest, tokens: Tokens, settings: Settings): Promise<Side> {
   const db = await engine.database()
   const [lines, deprecated]: [AccessLine[], string[]] = [[], []]
-  const verifier = countingVerifier(tokens)
+  const [verifier, keys] = [countingVerifier(tokens), cachingKeyReader()]
   const service = await testApp(db, {
-    ...{ verify: verifier.verify, onResponse: (line) => lines.push(line) },
+    ...{ verify: verifier.verify, readApiKey: keys.readApiKey, onResponse: (line) => lines.push(line) },
     countDeprecated: (version, client) => deprecated.push(`${version} ${client}`),
     ...settings,
   })
   await service.app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = service.app.server.address() as AddressInfo
-  return { service, db, port, lines, deprecated, clients: new Map(), verifier }
+  return { service, db, port, lines, deprecated, clients: new Map(), verifier, keys }
 }
 
 /** Starts a pair of services with these settings. */
@@ -101,7 +122,10 @@ export async function servicePair(engine: EngineUnderTest, settings: Settings = 
   return {
     ...{ fast, full, tokens },
     forget: () => {
-      for (const { verifier } of sides) verifier.forget()
+      for (const { verifier, keys } of sides) {
+        verifier.forget()
+        keys.forget()
+      }
     },
     pass: (ms) => {
       for (const { service } of sides) service.clock.now += ms

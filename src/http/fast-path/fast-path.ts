@@ -1,25 +1,23 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import type { Verify } from '../policies/authenticate.ts'
+import { traceIdOf, traceOf } from '../headers/trace-context.ts'
+import type { ReadApiKey, Verify } from '../policies/authenticate.ts'
 import { freshnessLines } from '../policies/caching.ts'
 import type { LoadShedder } from '../policies/overload.ts'
 import type { AccessLine, WriteAccessLine } from '../server/access-log.ts'
 import { canSendWhole, HeadedResponse } from '../server/raw-headers.ts'
 import { requestIdFrom } from '../server/request-id.ts'
 import { bodyOf, bytesOf, type CachedResponse, linesOf } from './cached-response.ts'
+import { type Decision, decisionFor } from './decision.ts'
 import { type AdmitLater, record } from './record.ts'
-import {
-  type Decision,
-  decisionFor,
-  type RememberedHead,
-  type RememberedHeads,
-  rememberedHeads,
-} from './remembered-heads.ts'
+import { isSameCaller, type RememberedHead, type RememberedHeads, rememberedHeads } from './remembered-heads.ts'
 import { dateLines } from './response-template.ts'
 
 export interface FastPathOptions {
   verify: Verify
+  /** If omitted, API keys are disabled. */
+  readApiKey?: ReadApiKey | undefined
   /** If omitted, nothing is limited. */
   admitLater?: AdmitLater | null | undefined
   /** If omitted, no request is shed because of load. */
@@ -45,10 +43,16 @@ type Send = (request: IncomingMessage, response: HeadedResponse, arrivedAt: numb
 export const fastPath = fastifyPlugin<FastPathOptions>(
   async (app, options) => {
     if (!canSendWhole) return
-    const { verify, now, admitLater } = options
+    const { verify, readApiKey, now, admitLater } = options
     const heads = rememberedHeads()
     const send = sender(heads, options)
-    const recording = { verify, heads, fresh: freshnessLines(now), admitLater: admitLater ?? (() => () => '') }
+    const recording = {
+      verify,
+      readApiKey,
+      heads,
+      fresh: freshnessLines(now),
+      admitLater: admitLater ?? (() => () => ''),
+    }
     let isClosing = false
     let answered: Answered | null = null
     app.addHook('onSend', (request, reply, payload, done) => {
@@ -95,7 +99,7 @@ function sender(heads: RememberedHeads, { shedder, write, now }: FastPathOptions
     const url = request.url as string
     const head = heads.find(request)
     const decision = head && decisionFor(head, url)
-    if (!decision || shedder?.isShed(decision.shed) || head.verify() !== head.verification) return false
+    if (!decision || shedder?.isShed(decision.shed) || !isSameCaller(head)) return false
     const cached = currentOf(decision, url)
     const status = cached && statusOf(head, decision, cached, request)
     if (!status) return false
@@ -105,7 +109,8 @@ function sender(heads: RememberedHeads, { shedder, write, now }: FastPathOptions
     const { start, afterId, freshness, afterFreshness, afterDate } = decision.template
     const first = start + requestId + afterId + limits + (freshness === null ? '' : fresh(freshness)) + afterFreshness
     const section = first + linesOf(cached, status) + dateLine() + afterDate
-    write(accessLine(decision, { requestId, url, status, bytes: status === 304 ? 0 : bytesOf(cached) }, arrivedAt))
+    const bytes = status === 304 ? 0 : bytesOf(cached)
+    write(accessLine(decision, { requestId, url, status, bytes, traceId: traceIdIn(head, request) }, arrivedAt))
     response.sendWhole(status, status === 304 ? section : section + bodyOf(cached))
     return true
   }
@@ -132,11 +137,19 @@ function statusOf(
   return rawHeaders[noneMatchAt] === cached.etag ? 304 : null
 }
 
+/** Returns the trace id of a request; undefined without a valid trace context. */
+function traceIdIn({ traceAt }: RememberedHead, { rawHeaders }: IncomingMessage): string | undefined {
+  if (traceAt < 0) return undefined
+  const trace = traceOf({ traceparent: rawHeaders[traceAt] as string })
+  return trace === null ? undefined : traceIdOf(trace)
+}
+
 interface Sent {
   requestId: string
   url: string
   status: number
   bytes: number
+  traceId: string | undefined
 }
 
 const accessLine = ({ path, cached, line }: Decision, sent: Sent, arrivedAt: number): AccessLine => ({
@@ -151,5 +164,5 @@ const accessLine = ({ path, cached, line }: Decision, sent: Sent, arrivedAt: num
   client: line.client,
   subject: line.subject,
   errorCode: undefined,
-  traceId: undefined,
+  traceId: sent.traceId,
 })

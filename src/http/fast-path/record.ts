@@ -1,11 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { bearerToken, type Verify } from '../policies/authenticate.ts'
+import { bearerToken, type ReadApiKey, type Verify } from '../policies/authenticate.ts'
 import type { FreshnessLines } from '../policies/caching.ts'
 import { maxUncompressedBytes } from '../policies/compression.ts'
 import { routeConfig } from '../route-config.ts'
 import { HeadedResponse } from '../server/raw-headers.ts'
 import { type CachedResponses, linesOf } from './cached-response.ts'
-import { type Decision, parentOf, type RememberedCaller, type RememberedHeads } from './remembered-heads.ts'
+import { type Decision, parentOf } from './decision.ts'
+import { isSameCaller, type RememberedCaller, type RememberedHeads } from './remembered-heads.ts'
 import { type ResponseTemplate, templateOf } from './response-template.ts'
 
 /**
@@ -18,12 +19,14 @@ export interface RecordOptions {
   heads: RememberedHeads
   fresh: FreshnessLines
   verify: Verify
+  /** If omitted, API keys are disabled. */
+  readApiKey: ReadApiKey | undefined
   admitLater: AdmitLater
 }
 
 /**
  * The request fields that may be present. Each one is either read by no policy, or has an effect that depends only on its
- * value; If-None-Match and X-Request-Id are read for each request.
+ * value; If-None-Match, X-Request-Id and traceparent are read for each request.
  */
 const knownFields = new Set([
   ...[
@@ -37,7 +40,8 @@ const knownFields = new Set([
     'forwarded',
   ],
   ...['host', 'if-none-match', 'origin', 'pragma', 'priority', 'referer', 'sec-ch-ua', 'sec-ch-ua-mobile'],
-  ...['sec-ch-ua-platform', 'sec-fetch-dest', 'sec-fetch-mode', 'sec-fetch-site', 'sec-gpc', 'user-agent', 'via'],
+  ...['sec-ch-ua-platform', 'sec-fetch-dest', 'sec-fetch-mode', 'sec-fetch-site', 'sec-gpc', 'traceparent'],
+  ...['tracestate', 'user-agent', 'via', 'x-api-key'],
   ...['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-port', 'x-forwarded-proto', 'x-real-ip', 'x-request-id'],
 ])
 
@@ -65,7 +69,7 @@ export function record(request: FastifyRequest, reply: FastifyReply, options: Re
   if (cached === undefined || limit !== undefined || !(response instanceof HeadedResponse)) return
   // A query may contain a slash, so the last segment of such a target is not certain.
   if (cached.by === 'segment' && url.includes('?')) return
-  const caller = callerOf(request, options.verify)
+  const caller = callerOf(request, options)
   if (caller === null || !hasKnownFields(raw)) return
   const template = templateFor(request, response, cached, fresh)
   if (template === null) return
@@ -92,15 +96,19 @@ function templateFor(
   return templateOf(response, id, linesOf(cached, status), fresh)
 }
 
-/** Returns the result of verifying the bearer token; null if the result is not the same for the next request. */
-function callerOf(
-  { headers, caller, apiKey, preferences, trace }: FastifyRequest,
-  { known }: Verify,
-): RememberedCaller | null {
-  if (apiKey !== null || preferences !== null || trace !== null) return null
+/** Returns the token and the API key of a request; null if their results are not the same for the next request. */
+function callerOf(request: FastifyRequest, { verify, readApiKey }: RecordOptions): RememberedCaller | null {
+  const { headers, preferences } = request
+  if (preferences !== null) return null
   const token = bearerToken(headers)
-  const verify = token === undefined ? anonymous : known?.(token)
-  return verify?.() === caller ? { verify, verification: caller } : null
+  const key = headers['x-api-key']
+  const caller = {
+    ...{ verification: request.caller, apiKey: request.apiKey },
+    verify: token === undefined ? none : (verify.known?.(token) ?? unknown),
+    readApiKey: typeof key === 'string' && readApiKey ? () => readApiKey.known?.(key) : none,
+  }
+  return isSameCaller(caller) ? caller : null
 }
 
-const anonymous = () => null
+const none = () => null
+const unknown = () => undefined

@@ -1,44 +1,38 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import type { Verification } from '../policies/authenticate.ts'
-import type { AccessLine } from '../server/access-log.ts'
-import type { CachedResponses, RouteFacts } from './cached-response.ts'
-import type { ResponseTemplate } from './response-template.ts'
+import type { ApiKeyIdentity, Verification } from '../policies/authenticate.ts'
+import type { Decision, Decisions } from './decision.ts'
 
-/** How the policies respond to GET requests for one path, or for all rows of a collection, with the same head. */
-export interface Decision {
-  /** The path without its last segment, if the responses are found by segment; otherwise, the whole path. */
-  path: string
-  cached: CachedResponses
-  shed: RouteFacts['shed']
-  /** Counts a request against the limits and returns their header lines; null if the policies must count it. */
-  admit: () => string | null
-  template: ResponseTemplate
-  /** Longer responses may be compressed. */
-  maxBytes: number
-  line: Pick<AccessLine, 'route' | 'address' | 'client' | 'subject'>
-}
-
-/** The header fields of a request, and the decisions for requests with these fields from the same peer. */
-export interface RememberedHead {
-  /** Names and values in turn, as in `rawHeaders`. */
-  fields: readonly string[]
-  /** The positions of the values that differ between requests; -1 without the field. */
-  noneMatchAt: number
-  requestIdAt: number
+/** The token and the API key of a head. */
+export interface RememberedCaller {
   /** The result of verifying the bearer token, for which the decisions were made; null without a token. */
   verification: Verification | null
   /** Returns the current result of verifying the token; undefined if the policies must verify it. */
   verify: () => Verification | null | undefined
-  decisions: Map<string, Decision>
-  last: Decision | null
+  /** The result of looking up the API key, for which the decisions were made; null without an API key. */
+  apiKey: ApiKeyIdentity | null
+  /** Returns the current result of looking up the API key; undefined if the policies must look it up. */
+  readApiKey: () => ApiKeyIdentity | null | undefined
+}
+
+/** The header fields of a request, and the decisions for requests with these fields from the same peer. */
+export interface RememberedHead extends RememberedCaller, Decisions {
+  /** Names and values in turn, as in `rawHeaders`. */
+  fields: readonly string[]
+  /** The positions of the values that may differ between requests. */
+  varying: readonly number[]
+  /** The positions of these values; -1 without the field. */
+  noneMatchAt: number
+  requestIdAt: number
+  traceAt: number
   /** The approximate size of the head and its decisions. */
   characters: number
 }
 
-/** The result of verifying the token of a head, and the function that verifies it again. */
-export type RememberedCaller = Pick<RememberedHead, 'verify' | 'verification'>
+/** Returns whether the token and the API key have the same results as when the decisions were made. */
+export const isSameCaller = (caller: RememberedCaller): boolean =>
+  caller.verify() === caller.verification && caller.readApiKey() === caller.apiKey
 
 const lastHead = Symbol('last head')
 
@@ -108,15 +102,26 @@ export function rememberedHeads(): RememberedHeads {
   }
 }
 
-const headOf = (text: string, rawHeaders: readonly string[]): RememberedHead => ({
-  fields: rawHeaders,
-  noneMatchAt: valueAt(rawHeaders, 'if-none-match'),
-  requestIdAt: valueAt(rawHeaders, 'x-request-id'),
-  ...{ verification: null, verify: () => undefined, decisions: new Map(), last: null },
-  characters: 2 * text.length + headCharacters,
-})
+function headOf(text: string, rawHeaders: readonly string[]): RememberedHead {
+  const positionOf = (wanted: string) =>
+    rawHeaders.findIndex((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === wanted)
+  return {
+    fields: rawHeaders,
+    varying: varyingFields.map(positionOf).filter((at) => at !== -1),
+    noneMatchAt: positionOf('if-none-match'),
+    requestIdAt: positionOf('x-request-id'),
+    traceAt: positionOf('traceparent'),
+    ...{ ...unknownCaller, decisions: new Map(), last: null },
+    characters: 2 * text.length + headCharacters,
+  }
+}
 
-/** Adds a decision; first drops all others if they are too many or were made for another result of verifying the token. */
+const unknownCaller: RememberedCaller = {
+  ...{ verification: null, verify: () => undefined },
+  ...{ apiKey: null, readApiKey: () => undefined },
+}
+
+/** Adds a decision; first drops all others if they are too many or were made for another caller. */
 function addDecision(head: RememberedHead, decision: Decision, caller: RememberedCaller): void {
   const { decisions } = head
   const sizeOf = ({ path }: Decision) => path.length + decisionCharacters
@@ -124,7 +129,8 @@ function addDecision(head: RememberedHead, decision: Decision, caller: Remembere
     decisions.delete(known.path)
     head.characters -= sizeOf(known)
   }
-  if (head.verification !== caller.verification || decisions.size >= maxDecisions) decisions.forEach(remove)
+  const isSame = head.verification === caller.verification && head.apiKey === caller.apiKey
+  if (!isSame || decisions.size >= maxDecisions) decisions.forEach(remove)
   const before = decisions.get(decision.path)
   if (before) remove(before)
   decisions.set(decision.path, decision)
@@ -132,48 +138,25 @@ function addDecision(head: RememberedHead, decision: Decision, caller: Remembere
   Object.assign(head, caller, { last: decision })
 }
 
-function isHeadOf({ fields, noneMatchAt, requestIdAt }: RememberedHead, rawHeaders: readonly string[]): boolean {
+function isHeadOf({ fields, varying }: RememberedHead, rawHeaders: readonly string[]): boolean {
   if (fields.length !== rawHeaders.length) return false
   for (let at = 0; at < fields.length; at++) {
-    if (fields[at] !== rawHeaders[at] && at !== noneMatchAt && at !== requestIdAt) return false
+    if (fields[at] !== rawHeaders[at] && !varying.includes(at)) return false
   }
   return true
 }
 
-function valueAt(rawHeaders: readonly string[], name: string): number {
-  for (let at = 0; at < rawHeaders.length; at += 2) if (rawHeaders[at]?.toLowerCase() === name) return at + 1
-  return -1
-}
+/** The fields whose values are read for each request, or have no effect on the response. */
+const varyingFields = ['if-none-match', 'x-request-id', 'traceparent', 'tracestate']
+const isVarying = new Set(varyingFields)
 
-const differing = new Set(['if-none-match', 'x-request-id'])
-
-/** Returns the peer and the fields of a request as one text, without the values that differ between requests. */
+/** Returns the peer and the fields of a request as one text, without the values that may differ between requests. */
 function textOf({ socket, rawHeaders }: IncomingMessage): string {
   let text = `${socket.remoteAddress} ${(socket as TLSSocket).encrypted === true}`
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] as string
-    const value = differing.has(name.toLowerCase()) ? '' : rawHeaders[at + 1]
+    const value = isVarying.has(name.toLowerCase()) ? '' : rawHeaders[at + 1]
     text += `\n${name}:${value}`
   }
   return text
-}
-
-/** Returns the decision for a request target; undefined if there is none. */
-export function decisionFor(head: RememberedHead, target: string): Decision | undefined {
-  const { last, decisions } = head
-  if (last !== null && isFor(last, target)) return last
-  const query = target.indexOf('?')
-  const path = query < 0 ? target : target.slice(0, query)
-  const found = decisions.get(path) ?? (query < 0 ? decisions.get(parentOf(target)) : undefined)
-  if (found !== undefined) head.last = found
-  return found
-}
-
-/** Returns a path without its last segment, with the slash at its end. */
-export const parentOf = (path: string): string => path.slice(0, path.lastIndexOf('/') + 1)
-
-/** Returns whether a decision is for a target; a later segment or query is left to `CachedResponses`. */
-function isFor({ path, cached }: Decision, target: string): boolean {
-  if (!target.startsWith(path)) return false
-  return cached.by === 'segment' || target.length === path.length || target[path.length] === '?'
 }

@@ -45,8 +45,13 @@ export interface ApiKeyIdentity extends OwnLimits {
   id: string
 }
 
-/** Looks up an API key by its text; returns null if it is unknown. Synchronous if the key is cached. */
-export type ReadApiKey = (text: string) => ApiKeyIdentity | null | Promise<ApiKeyIdentity | null>
+/** Looks up API keys. */
+export interface ReadApiKey {
+  /** Looks up a key by its text; returns null if it is unknown. Synchronous if the result is cached. */
+  (text: string): ApiKeyIdentity | null | Promise<ApiKeyIdentity | null>
+  /** Returns the cached result for a key, and records the use of the key; undefined if the key must be looked up. */
+  known?: (text: string) => ApiKeyIdentity | null | undefined
+}
 
 export interface IdentifyOptions {
   verify: Verify

@@ -61,13 +61,17 @@ export function apiKeyReader({ db, now, cacheSize = 10_000, onError }: ApiKeyRea
     known.set(text, { identity, freshUntil: Math.min(at + recheckMs, identity ? end : Number.POSITIVE_INFINITY) })
     return use(identity, at)
   }
-  const read: ReadApiKey = (text) => {
+  const knownAt = (text: string, at: number): ApiKeyIdentity | null | undefined => {
     if (!isApiKey(text)) return null
-    const at = now()
     const entry = known.get(text)
-    return entry !== undefined && at < entry.freshUntil ? use(entry.identity, at) : look(text, at)
+    return entry !== undefined && at < entry.freshUntil ? use(entry.identity, at) : undefined
   }
-  return { read, flush }
+  const read = (text: string) => {
+    const at = now()
+    const identity = knownAt(text, at)
+    return identity === undefined ? look(text, at) : identity
+  }
+  return { read: Object.assign(read, { known: (text: string) => knownAt(text, now()) }), flush }
 }
 
 async function recordUses(db: Database, uses: [id: string, at: number][]): Promise<void> {

@@ -1,0 +1,43 @@
+import type { AccessLine } from '../server/access-log.ts'
+import type { CachedResponses, RouteFacts } from './cached-response.ts'
+import type { ResponseTemplate } from './response-template.ts'
+
+/** How the policies respond to GET requests for one path, or for all rows of a collection, with the same head. */
+export interface Decision {
+  /** The path without its last segment, if the responses are found by segment; otherwise, the whole path. */
+  path: string
+  cached: CachedResponses
+  shed: RouteFacts['shed']
+  /** Counts a request against the limits and returns their header lines; null if the policies must count it. */
+  admit: () => string | null
+  template: ResponseTemplate
+  /** Longer responses may be compressed. */
+  maxBytes: number
+  line: Pick<AccessLine, 'route' | 'address' | 'client' | 'subject'>
+}
+
+/** Decisions by their path, and the one that was used last. */
+export interface Decisions {
+  decisions: Map<string, Decision>
+  last: Decision | null
+}
+
+/** Returns the decision for a request target; undefined if there is none. */
+export function decisionFor(head: Decisions, target: string): Decision | undefined {
+  const { last, decisions } = head
+  if (last !== null && isFor(last, target)) return last
+  const query = target.indexOf('?')
+  const path = query < 0 ? target : target.slice(0, query)
+  const found = decisions.get(path) ?? (query < 0 ? decisions.get(parentOf(target)) : undefined)
+  if (found !== undefined) head.last = found
+  return found
+}
+
+/** Returns a path without its last segment, with the slash at its end. */
+export const parentOf = (path: string): string => path.slice(0, path.lastIndexOf('/') + 1)
+
+/** Returns whether a decision is for a target; a later segment or query is left to `CachedResponses`. */
+function isFor({ path, cached }: Decision, target: string): boolean {
+  if (!target.startsWith(path)) return false
+  return cached.by === 'segment' || target.length === path.length || target[path.length] === '?'
+}
