@@ -6,6 +6,7 @@ import { type Encode, inColumns, type KeyOf } from './inserter.ts'
 import { hasId, type RowPrecondition, wherePrecondition } from './precondition.ts'
 import { isOneOf } from './related-rows.ts'
 import { nextRevision } from './revision.ts'
+import { type Returned, updater } from './updater.ts'
 
 /** A row of a served resource: these columns and the resource's own fields. */
 export interface Row<Id extends RowId = RowId> {
@@ -54,8 +55,9 @@ interface ChangerOptions {
   db: Database
   table: string
   ids: IdType
-  /** The fields that a change returns. */
+  /** The fields that a change returns, and the same fields under their names, for a query without plugins. */
   returned: readonly unknown[]
+  read: Returned['columns']
   folded: readonly string[]
   columns: ColumnNames | undefined
   keyOf: KeyOf
@@ -68,10 +70,10 @@ interface ChangerOptions {
 /** Creates the methods that change, delete or restore rows. */
 export function changer(options: ChangerOptions): RowChanges {
   const { db, table, ids: idType, returned, encode, decode, subscribed, returnsDeleted } = options
-  const updateOf = (tx: Queryable, values: object, now: string) => {
-    const change = inColumns(encode(values as Record<string, unknown>), values as Record<string, unknown>, options)
-    return tx.updateTable(table as 'products').set({ ...change, ...nextRevision(table, now) })
-  }
+  const cellsOf = (values: object) =>
+    inColumns(encode(values as Record<string, unknown>), values as Record<string, unknown>, options)
+  const updateOf = (tx: Queryable, values: object, now: string) =>
+    tx.updateTable(table as 'products').set({ ...cellsOf(values), ...nextRevision(table, now) })
   const returning = (query: ReturnType<typeof updateOf>, change: 'created' | 'updated' = 'updated') =>
     query.returning(returned as never).returning(subscribed[change].as('subscribed'))
   const changedRow = ({ subscribed: isSubscribed, ...row }: WithSubscribed): Changed => ({
@@ -87,6 +89,7 @@ export function changer(options: ChangerOptions): RowChanges {
   const shown = [...(returnsDeleted ? returned : ['id']), subscribed.deleted.as('subscribed')] as never
   const deleting = (tx: Queryable) => tx.deleteFrom(table as 'products').returning(shown)
   const add = inserted(options)
+  const updateOne = updater(db, { table, columns: options.read, subscribed: subscribed.updated })
   return {
     // The change of the added row gives it its next revision, and tells the text index to read the row.
     restore: async (tx, row, now) => {
@@ -96,8 +99,8 @@ export function changer(options: ChangerOptions): RowChanges {
     remove: (tx, id, precondition) => first(wherePrecondition(deleting(tx).where(hasId(id)), precondition)),
     removeAll: (tx, ids) => every(deleting(tx).where(isOneOf(db.engine, 'id', ids, idType))),
     update: async (tx, id, values, precondition, now) => {
-      const matching = wherePrecondition(updateOf(tx, values, now).where(hasId(id)), precondition)
-      return first(returning(matching))
+      const row = await updateOne(tx, { id, cells: cellsOf(values), precondition, now })
+      return row && changedRow(row as WithSubscribed)
     },
     updateAll: (tx, ids, values, now) =>
       every(returning(updateOf(tx, values, now).where(isOneOf(db.engine, 'id', ids, idType)))),

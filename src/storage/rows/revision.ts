@@ -13,13 +13,16 @@ export interface Revisioned {
 /** Returns the bookkeeping columns of a new row. */
 export const firstRevision = (at: string) => ({ revision: 1, sharesSecond: 0, createdAt: at, updatedAt: at })
 
-/** Returns the bookkeeping columns that every update sets. No other code increments a revision. */
-export function nextRevision(table: string, updatedAt: string) {
+/**
+ * Returns the bookkeeping columns that every update sets. No other code increments a revision. `second` is the start of
+ * `updatedAt`, down to the second.
+ */
+export function nextRevision(table: string, updatedAt: string, second = secondIn(updatedAt)) {
   // Qualified with the table, because in an upsert, the column name alone would be ambiguous.
   const before = (column: string): RawBuilder<unknown> => sql.ref(`${table}.${column}`)
   return {
     revision: sql<number>`${before('revision')} + 1`,
-    sharesSecond: sql<number>`case when ${secondOf(before('updatedAt'))} = ${updatedAt.slice(0, 19)} then 1 else 0 end`,
+    sharesSecond: sql<number>`case when ${secondOf(before('updated_at'))} = ${second} then 1 else 0 end`,
     updatedAt,
   }
 }
@@ -29,7 +32,10 @@ export function nextRevision(table: string, updatedAt: string) {
  * revision has the same date.
  */
 export const isUnmodifiedSince = (second: string) => sql<boolean>`
-  (updated_at < ${second} or (${secondOf(sql`updated_at`)} = ${second.slice(0, 19)} and shares_second = 0))`
+  (updated_at < ${second} or (${secondOf(sql`updated_at`)} = ${secondIn(second)} and shares_second = 0))`
+
+/** Returns the start of an instant (fixed-width ISO text), down to the second. */
+export const secondIn = (instant: string): string => instant.slice(0, 19)
 
 const secondOf = (column: RawBuilder<unknown>) => sql<string>`substr(${column}, 1, 19)`
 

@@ -83,7 +83,7 @@ export function rowsOf(db: Database, options: RowsOptions): Rows {
       : lists),
     insert: inserter(db, name, { ids, fields, folded, columns, keyOf, encode }, subscribed.created),
     ...changer({
-      ...{ db, table, ids, returned, folded, columns, keyOf, encode, decode, subscribed },
+      ...{ db, table, ids, returned, read, folded, columns, keyOf, encode, decode, subscribed },
       returnsDeleted: options.returnsDeleted,
     }),
     ...rowJudge(table, base, decode),
