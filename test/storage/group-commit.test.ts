@@ -183,6 +183,44 @@ onSqlite((engine) => {
       assert.equal(await write(async () => 'done'), 'done')
     })
 
+    describe('how many writes share a commit', () => {
+      let nowMs: number
+      let commits: number[]
+      let write: ReturnType<typeof groupCommit>
+      beforeEach(() => {
+        nowMs = 0
+        commits = []
+        const db = { isOpen: true, isTransaction: true, exec: () => {} }
+        const handle = { db, statement: () => ({ run: { run: () => {} } }) }
+        write = groupCommit(handle as unknown as SqliteHandle, undefined, {
+          monotonic: () => nowMs,
+          onCommit: (units) => commits.push(units),
+        })
+      })
+
+      it('includes writes of later event loop iterations while each iteration adds one', async () => {
+        const writes: Promise<unknown>[] = []
+        for (let iteration = 0; iteration < 5; iteration++) {
+          writes.push(write(async () => {}))
+          await turn()
+        }
+        await Promise.all(writes)
+        await write(async () => {})
+        assert.deepEqual(commits, [5, 1])
+      })
+
+      it('commits after 2 ms even if each iteration adds a write', async () => {
+        const writes: Promise<unknown>[] = []
+        while (commits.length === 0) {
+          writes.push(write(async () => {}))
+          await turn()
+          nowMs += 0.5
+        }
+        await Promise.all(writes)
+        assert.equal(commits[0], 5)
+      })
+    })
+
     it('stores writes that arrive while another write is waiting for the lock', async () => {
       other.exec('begin immediate')
       const first = add('first')

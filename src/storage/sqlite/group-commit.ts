@@ -1,3 +1,4 @@
+import type { StatementSync } from 'node:sqlite'
 import type { OnCommit, Write } from '../database.ts'
 import type { SqliteHandle } from './driver.ts'
 
@@ -7,37 +8,42 @@ interface Waiting<Tx> {
   reject: (reason: unknown) => void
 }
 
-export interface GroupCommitCallbacks {
+export interface GroupCommitOptions {
+  /** Measures durations in ms. */
+  monotonic?: () => number
   /** Called after the commit, before the units resolve. */
   onCommit?: OnCommit
   onRollback?: () => void
 }
 
 const unitsPerCommit = 512
+/** How long the first unit waits at most for others. */
+const maxGatherMs = 2
 const busyRetryMs = 5
 const busyLimitMs = 5_000
 const sqliteBusy = 5
 
 /**
- * Group commit: units that arrive in the same event loop iteration share one `BEGIN IMMEDIATE … COMMIT` and one sync, and
- * resolve after the commit. Each unit runs in its own SAVEPOINT, so a failed unit undoes only its own writes.
+ * Group commit: units that arrive together share one `BEGIN IMMEDIATE … COMMIT` and one sync, and resolve after the commit.
+ * A transaction begins with the first event loop iteration in which no further unit arrives; under a steady load, once the
+ * first unit has waited for 2 ms. Each unit runs in its own SAVEPOINT, so a failed unit undoes only its own writes.
  *
  * A unit must await nothing but the database, because all later units wait for it.
  */
-export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, callbacks: GroupCommitCallbacks = {}): Write<Tx> {
-  const { onCommit = () => {}, onRollback = () => {} } = callbacks
+export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, options: GroupCommitOptions = {}): Write<Tx> {
+  const { monotonic = () => performance.now(), onCommit = () => {}, onRollback = () => {} } = options
   const { db } = handle
   const waiting: Waiting<Tx>[] = []
   let isRunning = false
 
   async function runBatch(): Promise<void> {
     const batch = waiting.splice(0, unitsPerCommit)
-    const beganMs = performance.now()
+    const beganMs = monotonic()
     try {
       await begin(handle)
       const settlers = await runUnits(handle, tx, batch)
       handle.statement('commit').run.run()
-      onCommit(batch.length, (performance.now() - beganMs) / 1_000)
+      onCommit(batch.length, (monotonic() - beganMs) / 1_000)
       for (const settle of settlers) settle()
     } catch (error) {
       if (db.isOpen && db.isTransaction) db.exec('rollback')
@@ -45,7 +51,15 @@ export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, callbacks: GroupCo
       for (const { reject } of batch) reject(error)
     }
     isRunning = waiting.length > 0
-    if (isRunning) setImmediate(runBatch)
+    if (isRunning) gather(0, monotonic())
+  }
+
+  /** Runs a batch after the first iteration in which no unit arrives; `known` units had arrived before this iteration. */
+  function gather(known: number, sinceMs: number): void {
+    const count = waiting.length
+    const isFull = count >= unitsPerCommit || monotonic() - sinceMs >= maxGatherMs
+    if (count === known || isFull) void runBatch()
+    else setImmediate(gather, count, sinceMs)
   }
 
   return (unit) =>
@@ -53,7 +67,7 @@ export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, callbacks: GroupCo
       waiting.push({ unit, resolve, reject })
       if (isRunning) return
       isRunning = true
-      setImmediate(runBatch)
+      setImmediate(gather, 0, monotonic())
     })
 }
 
@@ -71,22 +85,32 @@ async function begin(handle: SqliteHandle): Promise<void> {
   }
 }
 
+/** Runs the units of a transaction, and returns the functions that settle them after the commit. */
 async function runUnits<Tx>(handle: SqliteHandle, tx: Tx, batch: Waiting<Tx>[]): Promise<(() => void)[]> {
-  const step = (sql: string) => handle.statement(sql).run.run()
+  const [only] = batch
+  // A single unit needs no savepoint: if it fails, the whole transaction is rolled back.
+  if (only && batch.length === 1) return [await runUnit(handle, tx, only)]
+  const [save, undo, release] = ['savepoint unit', 'rollback to unit', 'release unit'].map(
+    (sql) => handle.statement(sql).run,
+  ) as [StatementSync, StatementSync, StatementSync]
   const settlers: (() => void)[] = []
-  for (const { unit, resolve, reject } of batch) {
-    step('savepoint unit')
+  for (const waiting of batch) {
+    save.run()
     try {
-      const value = (await unit(tx)) as never
-      if (!handle.db.isTransaction) throw new Error('The database rolled back the transaction during a unit')
-      settlers.push(() => resolve(value))
+      settlers.push(await runUnit(handle, tx, waiting))
     } catch (error) {
       // A full disk or an I/O error rolls back the whole transaction, so no unit in it may resolve.
       if (!handle.db.isTransaction) throw error
-      step('rollback to unit')
-      settlers.push(() => reject(error))
+      undo.run()
+      settlers.push(() => waiting.reject(error))
     }
-    step('release unit')
+    release.run()
   }
   return settlers
+}
+
+async function runUnit<Tx>({ db }: SqliteHandle, tx: Tx, { unit, resolve }: Waiting<Tx>): Promise<() => void> {
+  const value = (await unit(tx)) as never
+  if (!db.isTransaction) throw new Error('The database rolled back the transaction during a unit')
+  return () => resolve(value)
 }
