@@ -26,7 +26,7 @@ type Values = Record<string, unknown>
 /** Writes users outside the /users routes, with the same events. */
 export function userRows({ db, queue, random, now }: UserRowsOptions, declaration: Declaration) {
   const rows = resourceRows(db, declaration)
-  const publish = eventPublisher({ queue, random }, declaration)
+  const publish = eventPublisher({ db, queue, random }, declaration)
   const at = () => new Date(now()).toISOString()
   const known = (caller: Writing['caller']): Caller => ({ ...caller, scopes: new Set() })
   return {

@@ -3,25 +3,20 @@ import { sql } from 'kysely'
 import type { Database, Queryable } from '../storage/database.ts'
 import { iso } from '../storage/ids.ts'
 import { limitExpression } from '../storage/rows/page-query.ts'
-import { type JobStore, type Lease, leaseSeconds, type QueueName, queues } from './queue.ts'
+import { type JobStore, type Lease, leaseSeconds, type QueueName, type QueuePosition, queues } from './queue.ts'
 
 /**
  * Opens the queue in the embedded database: one table, a lease per claimed job, and the row's `fence` as the fencing token.
  */
 export function embeddedStore(db: Database, now: () => number): JobStore {
   const wakes = new EventEmitter()
+  const insert = db.prepare(db.read.insertInto('jobs').values(jobRow('', '', '', undefined)))
   const wakeSoon = (queue: QueueName) => setImmediate(() => wakes.emit('wake', queue))
   return {
     idlePollMs: 5_000,
     onWake: (wake) => void wakes.on('wake', wake),
     add: async (tx, queue, payload, runAt, position) => {
-      await tx
-        .insertInto('jobs')
-        .values({
-          ...{ queue, payload: JSON.stringify(payload), runAt: iso(runAt) },
-          ...(position && { groupId: position.group, turn: position.turn }),
-        })
-        .execute()
+      await insert.in(tx, Object.values(jobRow(queue, JSON.stringify(payload), iso(runAt), position)))
       // The transaction commits before the next event-loop tick. If the commit fails, the woken worker finds nothing.
       wakeSoon(queue)
     },
@@ -41,6 +36,14 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
     close: async () => void wakes.removeAllListeners(),
   }
 }
+
+const jobRow = (queue: string, payload: string, runAt: string, position: QueuePosition | undefined) => ({
+  queue,
+  payload,
+  runAt,
+  groupId: position?.group ?? null,
+  turn: position?.turn ?? 0,
+})
 
 /** Releases every claimed job. The increased fence prevents the earlier claims from finishing the jobs. */
 export async function freeJobs(db: Database): Promise<void> {

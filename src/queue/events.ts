@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Queryable } from '../storage/database.ts'
+import type { Database, Queryable } from '../storage/database.ts'
 import type { Queue } from './queue.ts'
 
 /** An event type that webhooks can subscribe to. */
@@ -64,17 +64,37 @@ export interface EventAccess {
   judge: () => MayReceive
 }
 
+type Insert = (tx: Queryable, row: EventRow) => Promise<unknown>
+type EventRow = ReturnType<typeof rowOf>
+
 /**
  * Records an event and enqueues its fan-out in the transaction that caused it: the event is sent if and only if the
- * transaction commits.
+ * transaction commits. `insert` may be the result of `eventInserter`.
  */
-export async function recordEvent(tx: Queryable, queue: Queue, event: NewEvent): Promise<void> {
-  await tx
-    .insertInto('events')
-    .values({ ...event, body: JSON.stringify(event.body), facts: event.facts ? JSON.stringify(event.facts) : null })
-    .execute()
+export async function recordEvent(
+  tx: Queryable,
+  queue: Queue,
+  event: NewEvent,
+  insert: Insert = (tx, row) => tx.insertInto('events').values(row).execute(),
+): Promise<void> {
+  await insert(tx, rowOf(event))
   await queue.enqueue(tx, 'event.fan-out', { eventId: event.id }, { trace: event.trace })
 }
+
+/** Returns the function that inserts events by a statement that is compiled once. */
+export function eventInserter(db: Database): Insert {
+  const event = { id: '', type: '', ownerClient: '', ownerSubject: '', body: {}, callbackUrl: '', createdAt: '' }
+  const insert = db.prepare(db.read.insertInto('events').values(rowOf(event)))
+  return (tx, row) => insert.in(tx, Object.values(row))
+}
+
+/** Returns the row of an event; its members always have the same order. */
+const rowOf = (event: NewEvent) => ({
+  ...{ id: event.id, type: event.type, ownerClient: event.ownerClient, ownerSubject: event.ownerSubject },
+  ...{ audience: event.audience ?? null, exceptWebhook: event.exceptWebhook ?? null },
+  ...{ body: JSON.stringify(event.body), facts: event.facts ? JSON.stringify(event.facts) : null },
+  ...{ callbackUrl: event.callbackUrl, trace: event.trace ?? null, createdAt: event.createdAt },
+})
 
 /** Returns the noun of an event type, such as `report`. */
 export const nounOf = (type: string): string => type.slice(0, type.indexOf('.'))

@@ -1,8 +1,8 @@
 import { exampleOf } from '../openapi/examples.ts'
 import { plain, type Schema, wholeOf } from '../openapi/schemas.ts'
-import { type EventKind, recordEvent } from '../queue/events.ts'
+import { type EventKind, eventInserter, recordEvent } from '../queue/events.ts'
 import type { Queue } from '../queue/queue.ts'
-import type { Queryable } from '../storage/database.ts'
+import type { Database, Queryable } from '../storage/database.ts'
 import { newOrderedId, type RandomBytes } from '../storage/ids.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { presenter } from './computed/present.ts'
@@ -11,6 +11,7 @@ import { idTypes } from './id-types.ts'
 import { representation } from './representation.ts'
 
 interface EventDeps {
+  db: Database
   queue: Queue
   random: RandomBytes
   /** The time zone of `'today'`. */
@@ -28,20 +29,23 @@ export type FactsOf = (tx: Queryable, row: Readonly<Record<string, unknown>>) =>
  * row.
  */
 export function eventPublisher(
-  { queue, random, zone }: EventDeps,
+  { db, queue, random, zone }: EventDeps,
   declaration: Declaration,
   factsOf: FactsOf = async (_, row) => ({ ...row }),
 ): Announce {
   const audience = audienceOf(declaration)
+  const insert = eventInserter(db)
   const presented = (row: Row, now: string) =>
     presenter(declaration, { zone, now: () => Date.parse(now) })?.present(row) ?? row
-  return async (tx, change, row, { clientId, subject, trace }, now) =>
-    recordEvent(tx, queue, {
+  return async (tx, change, row, { clientId, subject, trace }, now) => {
+    const event = {
       ...{ id: newOrderedId('msg', random, now), type: `${declaration.noun}.${change}`, audience, createdAt: now },
       ...{ ownerClient: clientId, ownerSubject: subject, callbackUrl: null, trace },
       body: change === 'deleted' ? { id: row.id } : publicFields(presented(row as Row, now), declaration),
       facts: declaration.access && (await factsOf(tx, { ...row })),
-    })
+    }
+    await recordEvent(tx, queue, event, insert)
+  }
 }
 
 /** Returns the fields that everyone with read access sees, without concealed fields, absent fields and validators. */
