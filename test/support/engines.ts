@@ -54,8 +54,8 @@ const postgresPlace = () => copyOf('template1')
 
 async function copyOf(template: string): Promise<Place> {
   const name = `plinth_test_${randomBytes(6).toString('hex')}`
-  await administer(`create database ${name} template ${template}${await copying()}`)
-  return { url: urlOf(name), remove: async () => void (await administer(`drop database ${name} with (force)`)) }
+  await administer(`create database ${name} template ${template}`)
+  return { url: urlOf(name), remove: () => administer(`drop database ${name} with (force)`) }
 }
 
 let template: Promise<string> | undefined
@@ -96,35 +96,14 @@ function digestOf(folder: string): string {
   return digest.digest('hex').slice(0, 16)
 }
 
-let administrator: Promise<pg.Client> | undefined
-let running = 0
-/** Runs a statement on the one administrative connection of this process. It keeps the process alive only meanwhile. */
-async function administer(statement: string): Promise<pg.QueryResult> {
-  administrator ??= connected()
-  const client = await administrator
-  running += 1
-  client.ref()
-  try {
-    return await client.query(statement)
-  } finally {
-    running -= 1
-    if (running === 0) client.unref()
-  }
-}
-
-async function connected(): Promise<pg.Client> {
+async function administer(...statements: string[]): Promise<void> {
   const client = new pg.Client({ connectionString: postgresUrl })
   await client.connect()
-  return client
-}
-
-let strategy: Promise<string> | undefined
-/** Makes PostgreSQL 15 or newer copy files, as older releases do. Copying through the WAL takes twice the CPU time. */
-async function copying(): Promise<string> {
-  strategy ??= administer('show server_version_num').then(({ rows: [row] }) =>
-    Number(row.server_version_num) >= 150_000 ? ' strategy file_copy' : '',
-  )
-  return strategy
+  try {
+    for (const statement of statements) await client.query(statement)
+  } finally {
+    await client.end()
+  }
 }
 
 const openingIn = (migratedPlace: () => Promise<Place>) => async (): Promise<Database> => {

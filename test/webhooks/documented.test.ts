@@ -1,4 +1,3 @@
-// Runs in its own process: its signatures are valid for five minutes after the import.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
