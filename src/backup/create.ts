@@ -7,6 +7,7 @@ import type { ResultWriter } from '../reports/files/store.ts'
 import { fingerprintOf } from '../storage/encryption.ts'
 import { sqlitePath } from '../storage/sqlite/path.ts'
 import { masterKeyFile } from '../stores.ts'
+import type { Encryption } from './archive/age.ts'
 import { archiveFormat, type Entry, type Head, headName, type Manifest, manifestName } from './archive/manifest.ts'
 import { type ArchiveWriter, archiveWriter } from './archive/write.ts'
 import type { CopyOptions, DatabaseCopy } from './database/copy.ts'
@@ -26,6 +27,7 @@ export interface CreateOptions {
   /** The release of the running program. */
   version: string
   passphrase: string | null
+  workFactor?: Encryption['workFactor']
   /** If false, the backup contains neither the master key nor the keys of certificates. */
   withKeys: boolean
   now: () => number
@@ -42,7 +44,7 @@ export type Created = Manifest & { sizeBytes: number; sha256: string; isEncrypte
  * the copied database still exists, unless it expires in the meantime. On failure, discards what was written.
  */
 export async function createBackup(options: CreateOptions, writer: ResultWriter): Promise<Created> {
-  const { place, passphrase, random, signal, onProgress } = options
+  const { place, passphrase, workFactor, random, signal, onProgress } = options
   let folder: string | undefined
   let archive: ArchiveWriter | undefined
   try {
@@ -52,7 +54,9 @@ export async function createBackup(options: CreateOptions, writer: ResultWriter)
     const keyBefore = masterKeyOf(place)
     const copy = await copyDatabase(options, { folder, signal, onProgress: report })
     const masterKey = keyOf(copy, [keyBefore, masterKeyOf(place)])
-    archive = archiveWriter({ write: writer.write, passphrase, random, signal, mtime: new Date(copy.takenAt) })
+    archive = archiveWriter({
+      ...{ write: writer.write, passphrase, workFactor, random, signal, mtime: new Date(copy.takenAt) },
+    })
     const manifest = await fill(options, { copy, masterKey }, folder, archive)
     const { sizeBytes, sha256 } = await writer.finish()
     return { ...manifest, sizeBytes, sha256, isEncrypted: passphrase !== null }

@@ -28,6 +28,8 @@ export interface OperationsOptions {
   wall: () => number
   monotonic: () => number
   later: (ms: number, run: () => void) => () => void
+  /** The work factor of the encryption of backups; by default that of production. */
+  workFactor?: number
 }
 
 const minuteMs = 60_000

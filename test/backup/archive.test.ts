@@ -6,6 +6,7 @@ import { Decrypter, Encrypter } from 'age-encryption'
 import { archiveFormat, headName, manifestName } from '../../src/backup/archive/manifest.ts'
 import { readArchive } from '../../src/backup/archive/read.ts'
 import { archiveWriter } from '../../src/backup/archive/write.ts'
+import { quickWorkFactor } from '../support/app.ts'
 import { passphrase } from './support.ts'
 
 const head = {
@@ -25,7 +26,7 @@ async function archiveOf(
   const parts: Buffer[] = []
   const archive = archiveWriter({
     write: async (chunk) => void parts.push(Buffer.from(chunk)),
-    ...{ passphrase: secret, random: (size) => randomBytes(size), mtime: new Date(0) },
+    ...{ passphrase: secret, workFactor: quickWorkFactor, random: (size) => randomBytes(size), mtime: new Date(0) },
     signal: new AbortController().signal,
   })
   const add = (name: string, bytes: Buffer) => archive.add(name, bytes.length, Readable.from([bytes]))

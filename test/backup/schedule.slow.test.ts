@@ -8,6 +8,7 @@ import { configuredBackups } from '../../src/backup/schedule/start.ts'
 import { inThread } from '../../src/backup/schedule/thread.ts'
 import { openResults } from '../../src/reports/files/open.ts'
 import type { Database } from '../../src/storage/database.ts'
+import { quickWorkFactor } from '../support/app.ts'
 import { type EngineUnderTest, forEachEngine, onSqlite } from '../support/engines.ts'
 import { s3Missing, s3Server } from '../support/s3.ts'
 import { eventually } from '../support/service.ts'
@@ -218,7 +219,9 @@ onSqlite((engine) => {
       })
       const place = { ...placeIn(configIn(folder)), databaseUrl: db.url }
       const backups = join(folder, 'backups')
-      const produce = inThread({ place, version: 'test', passphrase, backupsUrl: `file:${backups}` })
+      const produce = inThread({
+        ...{ place, version: 'test', passphrase, workFactor: quickWorkFactor, backupsUrl: `file:${backups}` },
+      })
       const { sizeBytes } = await produce(
         'plinth-20260301T120000Z.backup',
         new AbortController().signal,

@@ -11,6 +11,7 @@ import { type Opened, verifyBackup } from '../../src/backup/verify.ts'
 import { builtIn } from '../../src/catalog/service.ts'
 import { type Config, readConfig } from '../../src/config/config.ts'
 import { type Service, startService } from '../../src/start.ts'
+import { quickWorkFactor } from '../support/app.ts'
 import { withoutLimits } from '../support/limits.ts'
 
 export const passphrase = 'correct horse battery staple'
@@ -90,7 +91,7 @@ const unending = () => new AbortController().signal
 export const backUp = async (place: Place, file: string, more: Partial<CreateOptions> = {}): Promise<Created> =>
   createBackup(
     {
-      ...{ place, version: 'test', passphrase: null, withKeys: true, now: Date.now },
+      ...{ place, version: 'test', passphrase: null, workFactor: quickWorkFactor, withKeys: true, now: Date.now },
       ...{ random: (size: number) => randomBytes(size), signal: unending(), onProgress: () => {} },
       ...more,
     },

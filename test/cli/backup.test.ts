@@ -41,6 +41,7 @@ describe('plinth backup and plinth restore', () => {
     const sealed = join(one.dataDir, 'sealed.backup')
     const created = JSON.parse(await succeeding({ ...one.env, ...secret })('backup', sealed, '--json'))
     assert.deepEqual([created.encrypted, created.engine, created.database.tables.users], [true, 'sqlite', 1])
+    assert.match(readFileSync(sealed, 'latin1').split('\n', 2)[1] ?? '', /^-> scrypt \S+ 17$/)
     assert.equal(await succeeding({ ...one.env, ...secret })('backup', '--verify', sealed, '--quiet'), '')
     const unknown = await ended(plinth(['backup', '--verify', sealed], one.env))
     assert.equal(unknown.code, 1)

@@ -70,6 +70,9 @@ type Settings = Omit<Partial<Parameters<typeof buildApp>[0]>, 'operations'> & {
   rules?: Partial<LimitRules>
 }
 
+/** A work factor at which encrypting a backup takes almost no time. */
+export const quickWorkFactor = 4
+
 /** A log that passes on the errors, and ignores everything else. */
 const faultLog = (onError: (error: unknown) => void): Log => ({
   info: () => {},
@@ -99,7 +102,15 @@ export async function testApp(
   const operatorEnv = { DATABASE_URL: db.url, PLINTH_DATA_DIR: folder, ...env }
   const operating = openOperations({
     ...{ config: readConfig(operatorEnv), env: operatorEnv, definition, dataDir: folder, db, sealer: seal, results },
-    ...{ version: 'test', log: faultLog(onError), now, wall: now, monotonic: now, later: patient },
+    ...{
+      version: 'test',
+      log: faultLog(onError),
+      now,
+      wall: now,
+      monotonic: now,
+      later: patient,
+      workFactor: quickWorkFactor,
+    },
   })
   await operating.startBackups()
   const app = await buildApp({

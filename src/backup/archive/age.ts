@@ -10,8 +10,8 @@ const maxHeaderBytes = 65_536
 const chunkBytes = 65_536
 const tagBytes = 16
 const nonceBytes = 16
-/** 2^17 rounds use 128 MiB of memory for less than a second. */
-const workFactor = 17
+/** The binary logarithm of scrypt's rounds: 2^17 rounds use 128 MiB of memory for less than a second. */
+const defaultWorkFactor = 17
 const maxWorkFactor = 20
 
 const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64').replace(/=+$/, '')
@@ -21,8 +21,16 @@ const headerTag = (fileKey: Uint8Array, header: string) =>
     .update(header)
     .digest()
 
-/** Encrypts bytes with a passphrase in the age format, which `age --decrypt` opens. `random` returns random bytes. */
-export async function* encrypted(bytes: Bytes, passphrase: string, random: (size: number) => Uint8Array): Bytes {
+export interface Encryption {
+  passphrase: string
+  random: (size: number) => Uint8Array
+  /** The binary logarithm of the rounds that derive the key from the passphrase; default 17. */
+  workFactor?: number | undefined
+}
+
+/** Encrypts bytes with a passphrase in the age format, which `age --decrypt` opens. */
+export async function* encrypted(bytes: Bytes, options: Encryption): Bytes {
+  const { passphrase, random, workFactor = defaultWorkFactor } = options
   const [fileKey, salt, nonce] = [random(16), random(16), random(nonceBytes)]
   const wrapped = seal(await wrappingKey(passphrase, salt, workFactor), Buffer.alloc(12), fileKey)
   const header = `${ageIntro}\n-> scrypt ${base64(salt)} ${workFactor}\n${base64(wrapped)}\n---`

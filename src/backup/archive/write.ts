@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createZstdCompress } from 'node:zlib'
 import { createTarPacker } from 'modern-tar'
-import { encrypted } from './age.ts'
+import { type Encryption, encrypted } from './age.ts'
 import type { Entry } from './manifest.ts'
 import { withTrailer } from './trailer.ts'
 
@@ -12,6 +12,7 @@ export interface ArchiveOptions {
   write: (chunk: Uint8Array) => Promise<void>
   /** Encrypts the archive; null leaves it unencrypted. */
   passphrase: string | null
+  workFactor?: Encryption['workFactor']
   random: (size: number) => Uint8Array
   signal: AbortSignal
   /** The modification time of the entries. */
@@ -33,13 +34,14 @@ export interface ArchiveWriter {
  * Writes an archive: a tar stream, compressed with zstd and followed by its digest. If there is a passphrase, encrypts
  * the result with it.
  */
-export function archiveWriter({ write, passphrase, random, signal, mtime }: ArchiveOptions): ArchiveWriter {
+export function archiveWriter(options: ArchiveOptions): ArchiveWriter {
+  const { write, passphrase, signal, mtime } = options
   const { readable, controller } = createTarPacker()
   const compress = createZstdCompress({ params: { [constants.ZSTD_c_checksumFlag]: 1 } })
   const written = pipeline(
     Readable.fromWeb(readable as never),
     compress,
-    (bytes) => (passphrase === null ? withTrailer(bytes) : encrypted(withTrailer(bytes), passphrase, random)),
+    (bytes) => (passphrase === null ? withTrailer(bytes) : encrypted(withTrailer(bytes), { ...options, passphrase })),
     async (chunks: AsyncIterable<Uint8Array>) => {
       for await (const chunk of chunks) await write(chunk)
     },

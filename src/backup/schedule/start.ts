@@ -6,6 +6,7 @@ import { openResults } from '../../reports/files/open.ts'
 import { ConfigError } from '../../startup-errors.ts'
 import type { Database } from '../../storage/database.ts'
 import { type Backups, openBackups } from '../api/backups.ts'
+import type { Encryption } from '../archive/age.ts'
 import { configuredPassphrase, strongPassphrase } from '../passphrase.ts'
 import { placeOf } from '../place.ts'
 import type { Schedule } from './schedule.ts'
@@ -19,6 +20,7 @@ export interface BackupsOptions {
   now: () => number
   monotonic: () => number
   later: (ms: number, run: () => void) => () => void
+  workFactor?: Encryption['workFactor']
 }
 
 /** The backups of a service: for its routes, and to start the schedule. */
@@ -74,7 +76,7 @@ export function configuredBackups(config: Config, options: BackupsOptions): Star
 
 async function openSchedule(
   config: Config,
-  { db, dataDir, version, log, now, location }: BackupsOptions & { location: string },
+  { db, dataDir, version, log, now, location, workFactor }: BackupsOptions & { location: string },
 ): Promise<Schedule> {
   const { schedule: cron, keep } = config.backup
   // Loaded on demand, because few services need the cron parser.
@@ -87,7 +89,7 @@ async function openSchedule(
   const configured = configuredPassphrase(config.backup)
   const passphrase = configured === null ? null : strongPassphrase(configured)
   if (passphrase === null) log.warn({}, 'backups not encrypted')
-  const produce = inThread({ place: placeOf(config, dataDir), version, passphrase, backupsUrl: location })
+  const produce = inThread({ place: placeOf(config, dataDir), version, passphrase, workFactor, backupsUrl: location })
   const store = await openResults(location)
   const node = `${hostname()} ${process.pid}`
   return backupSchedule({ db, cron, keep, store, location, produce, node, now, log })

@@ -1,5 +1,6 @@
 import { extname } from 'node:path'
 import { type FromThread, runThread } from '../../run-thread.ts'
+import type { Encryption } from '../archive/age.ts'
 import type { Progress } from '../create.ts'
 import type { Place } from '../place.ts'
 import type { Produced, ScheduleOptions } from './schedule.ts'
@@ -9,6 +10,7 @@ export interface BackupOrder {
   place: Place
   version: string
   passphrase: string | null
+  workFactor?: Encryption['workFactor']
   /** The URL of the folder or bucket. */
   backupsUrl: string
 }
