@@ -65,7 +65,8 @@ describe('the traceparent header', () => {
 
   it('is ignored if it is sent twice', async () => {
     const line = `traceparent: ${parent}`
-    await sendRaw(mounted, ['GET /things HTTP/1.1', 'Host: plinth.test', 'X-Forwarded-Proto: https', line, line])
+    const head = ['GET /things HTTP/1.1', 'Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close']
+    await sendRaw(mounted, [...head, line, line])
     assert.deepEqual([mounted.lines.at(-1)?.status, mounted.lines.at(-1)?.traceId], [200, undefined])
   })
 })
