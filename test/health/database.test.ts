@@ -289,14 +289,14 @@ forEachEngine((engine) => {
           body: '{}',
           status: 'pending' as const,
         },
-        ...{ attempts: 0, nextAttemptAt: null, createdAt: iso(nowMs), completedAt: null },
+        ...{ attempts: 0, nextAttemptAt: null, createdAt: iso(Date.now()), completedAt: null },
       }))
       await db.write((tx) => tx.insertInto('deliveries').values(deliveries).execute())
       expectCheck(await check(), 'webhooks.deliveries', 'pass', /^81 deliveries/)
       await db.write((tx) =>
         tx
           .insertInto('deliveryOwners')
-          .values({ owner: 'c', rank: 0, dueAt: iso(nowMs) })
+          .values({ owner: 'c', rank: 0, dueAt: iso(Date.now()) })
           .execute(),
       )
       expectCheck(await check(laterBy(6 * minuteMs)), 'webhooks.deliveries', 'warn', /due for 6 minutes/)

@@ -1,3 +1,4 @@
+// Runs in its own process: its signatures are valid for five minutes after the import.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { generateKeyPairSync, randomBytes } from 'node:crypto'

@@ -1,3 +1,4 @@
+// Runs in its own process: its signatures are valid for five minutes after the import.
 import assert from 'node:assert/strict'
 import { generateKeyPairSync, randomBytes, verify } from 'node:crypto'
 import { describe, it } from 'node:test'
