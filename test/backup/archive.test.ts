@@ -168,7 +168,7 @@ describe('an encrypted archive', () => {
       'latin1',
     )
     await assert.rejects(read(forKey), /not encrypted with a passphrase/)
-    const costly = Buffer.from(text.replace(/ 17\n/, ' 30\n'), 'latin1')
+    const costly = Buffer.from(text.replace(/ \d+\n/, ' 30\n'), 'latin1')
     await assert.rejects(read(costly), /2\^30 rounds/)
   })
 })
