@@ -10,7 +10,7 @@ const page = readFileSync(new URL('../docs/architecture.md', import.meta.url), '
 /** The tiers, lowest first (docs/architecture.md): a folder may import itself and lower tiers. */
 const tiers = [
   ['http', 'storage'],
-  ['queue'],
+  ['files', 'queue'],
   ['audit', 'idempotency', 'metrics', 'rate-limits', 'traffic', 'versioning'],
   ['openapi'],
   ['oauth', 'reports', 'resources', 'webhooks'],

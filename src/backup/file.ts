@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 import { link, open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
-import { fileWriter } from '../reports/files/folder.ts'
-import type { ResultWriter } from '../reports/files/store.ts'
+import { fileWriter } from '../files/folder.ts'
+import type { ResultWriter } from '../files/store.ts'
 import { BackupRefused } from './errors.ts'
 
 /** Throws `BackupRefused` if the file exists, or if its folder does not. */

@@ -1,7 +1,7 @@
 import { createReadStream, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { openResults } from '../reports/files/open.ts'
+import { openResults } from '../files/open.ts'
 import { writeFileAtomically } from '../storage/files/atomic-file.ts'
 import { sqlitePath } from '../storage/sqlite/path.ts'
 import { placeNew } from './file.ts'

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
-import { openResults, resultsFolder } from '../reports/files/open.ts'
+import { openResults, resultsFolder } from '../files/open.ts'
 import { migrationNames } from '../storage/migrate.ts'
 import { sqlitePath } from '../storage/sqlite/path.ts'
 import { masterKeyFile } from '../stores.ts'

@@ -9,9 +9,9 @@ import { type AuditFilter, auditPage } from '../audit/entries.ts'
 import { verifyArchives, verifyAudit } from '../audit/verify.ts'
 import type { Config } from '../config/config.ts'
 import { resultsUrlOf } from '../config/storage.ts'
+import type { ResultStore } from '../files/store.ts'
 import { instantOf } from '../http/headers/instant.ts'
 import { nearest } from '../http/nearest.ts'
-import type { ResultStore } from '../reports/files/store.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'
 import type { Stores } from '../stores.ts'
 import { print, withStores } from './print.ts'
@@ -133,7 +133,7 @@ async function verify(
 
 /** Opens the result store. It is imported on demand, because only archives need it. */
 async function storeOf({ storage }: Config): Promise<ResultStore> {
-  const { openResults } = await import('../reports/files/open.ts')
+  const { openResults } = await import('../files/open.ts')
   return openResults(resultsUrlOf(storage))
 }
 

@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts'
 import type { Definition } from '../definition/service.ts'
-import type { ResultStore } from '../reports/files/store.ts'
+import type { ResultStore } from '../files/store.ts'
 import type { Queryable, ReadOnlyDatabase } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import type { TableSize } from '../storage/table-sizes.ts'

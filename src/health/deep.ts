@@ -1,5 +1,5 @@
 import type { Config } from '../config/config.ts'
-import { openResults } from '../reports/files/open.ts'
+import { openResults } from '../files/open.ts'
 import type { ReadOnlyDatabase } from '../storage/database.ts'
 import type { DatabaseContext } from './check.ts'
 import { type CheckResult, databaseCheckList, defaultsOf, made } from './examine.ts'

@@ -1,5 +1,5 @@
+import type { ResultStore } from '../files/store.ts'
 import { cachedRead } from '../metrics/cached-read.ts'
-import type { ResultStore } from '../reports/files/store.ts'
 import type { Database } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import { type ExamineOptions, examine, type HealthReport } from './examine.ts'

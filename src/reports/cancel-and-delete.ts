@@ -1,10 +1,10 @@
+import type { ResultStore } from '../files/store.ts'
 import { Problem } from '../http/problems/problem.ts'
 import type { Queryable } from '../storage/database.ts'
 import { iso } from '../storage/ids.ts'
 import { wherePrecondition } from '../storage/rows/precondition.ts'
 import { nextRevision } from '../storage/rows/revision.ts'
 import type { Task } from '../storage/tables/tables.ts'
-import type { ResultStore } from './files/store.ts'
 import { type Ending, type EndingOptions, finishIn, type Transitions } from './task-states.ts'
 import { isFinished } from './tasks.ts'
 

@@ -1,11 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { sendFile } from '../files/send-file.ts'
+import type { SlotLimiter } from '../files/slots.ts'
+import type { ResultStore } from '../files/store.ts'
 import { Problem } from '../http/problems/problem.ts'
 import type { Task } from '../storage/tables/tables.ts'
-import type { ResultStore } from './files/store.ts'
 import type { ReportFormat } from './formats/format.ts'
 import { formats } from './formats/formats.ts'
-import { sendFile } from './send-file.ts'
-import type { SlotLimiter } from './slots.ts'
 import { isFinished, pollSeconds } from './tasks.ts'
 
 export interface DownloadOptions {

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { acquireSlot } from '../files/slots.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
 import { responseEnd } from '../http/server/response-end.ts'
 import type { Task } from '../storage/tables/tables.ts'
-import { acquireSlot } from './slots.ts'
 import { isFinished, taskView } from './tasks.ts'
 import type { TaskWatch } from './wait-for-change.ts'
 

@@ -1,7 +1,7 @@
+import { type ResultStore, ResultsUnavailable } from '../files/store.ts'
 import type { Database } from '../storage/database.ts'
 import { iso } from '../storage/ids.ts'
 import { maxSwept } from '../storage/sweep.ts'
-import { type ResultStore, ResultsUnavailable } from './files/store.ts'
 import { lastEndOver } from './tasks.ts'
 
 export interface ExpireOptions {

@@ -1,11 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type SlotLimiter, slotLimiter } from '../files/slots.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
 import { preconditionOf } from '../http/policies/conditional.ts'
 import { isNarrowed } from '../http/policies/partial-response.ts'
 import { applied } from '../http/policies/prefer.ts'
 import { responseEnd, whenAborted } from '../http/server/response-end.ts'
 import type { Task } from '../storage/tables/tables.ts'
-import { type SlotLimiter, slotLimiter } from './slots.ts'
 import { isFinished } from './tasks.ts'
 
 /** Calls `run` after `ms` milliseconds; returns a function that cancels the timer. */

@@ -10,7 +10,7 @@ import { type ArchiveOptions, archiveAudit } from '../../src/audit/archive-sweep
 import { type ArchiveStore, auditArchives } from '../../src/audit/archives.ts'
 import { appendAudit, auditView } from '../../src/audit/chain.ts'
 import { verifyArchives, verifyAudit } from '../../src/audit/verify.ts'
-import { folderResults } from '../../src/reports/files/folder.ts'
+import { folderResults } from '../../src/files/folder.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer as makeSealer } from '../../src/storage/encryption.ts'
 import { maxSwept } from '../../src/storage/sweep.ts'

@@ -6,7 +6,7 @@ import { claimRun, lastCompletedRun, lastRun, requestRun } from '../../src/backu
 import { backupSchedule, latestDue, type ScheduleOptions } from '../../src/backup/schedule/schedule.ts'
 import { configuredBackups } from '../../src/backup/schedule/start.ts'
 import { inThread } from '../../src/backup/schedule/thread.ts'
-import { openResults } from '../../src/reports/files/open.ts'
+import { openResults } from '../../src/files/open.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { quickWorkFactor } from '../support/app.ts'
 import { type EngineUnderTest, forEachEngine, onSqlite } from '../support/engines.ts'

@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test'
 import { archiveAudit } from '../../src/audit/archive-sweep.ts'
 import { appendAudit, theService } from '../../src/audit/chain.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { folderResults } from '../../src/reports/files/folder.ts'
+import { folderResults } from '../../src/files/folder.ts'
 import { openStores } from '../../src/stores.ts'
 import { commandRunner, ended, newPlace, plinth } from './support.ts'
 

@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { openResults } from '../../src/reports/files/open.ts'
-import type { ByteRange, ResultStore } from '../../src/reports/files/store.ts'
+import { openResults } from '../../src/files/open.ts'
+import type { ByteRange, ResultStore } from '../../src/files/store.ts'
 import { s3Missing, s3Server } from '../support/s3.ts'
 
 const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('base64')

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
-import { slotLimiter } from '../../src/reports/slots.ts'
+import { slotLimiter } from '../../src/files/slots.ts'
 import {
   maxWaiters,
   pollEveryMs,

@@ -1,4 +1,4 @@
-import type { ResultStore } from '../../src/reports/files/store.ts'
+import type { ResultStore } from '../../src/files/store.ts'
 import { renderReport } from '../../src/reports/generate/render.ts'
 import type { Produce } from '../../src/reports/generate/worker-thread.ts'
 import type { ReportKind } from '../../src/reports/report-types.ts'

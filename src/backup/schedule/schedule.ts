@@ -1,6 +1,6 @@
 import { CronExpressionParser } from 'cron-parser'
+import type { ResultStore } from '../../files/store.ts'
 import type { Log } from '../../logging/entries.ts'
-import type { ResultStore } from '../../reports/files/store.ts'
 import type { Database } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
 import type { Progress } from '../create.ts'

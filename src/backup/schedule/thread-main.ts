@@ -1,7 +1,7 @@
 /** The entry point of a backup thread: makes or checks one backup, posts the outcome, and exits. */
 import { randomBytes } from 'node:crypto'
 import { parentPort, workerData } from 'node:worker_threads'
-import { openResults } from '../../reports/files/open.ts'
+import { openResults } from '../../files/open.ts'
 import { createBackup, stagingFolder } from '../create.ts'
 import { BackupBroken, BackupRefused } from '../errors.ts'
 import { verifyBackup } from '../verify.ts'

@@ -1,8 +1,8 @@
+import { type ResultStore, ResultsUnavailable } from '../../files/store.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import { type Job, LeaseLost, Stopping, type Work } from '../../queue/queue.ts'
 import { iso } from '../../storage/ids.ts'
 import type { Task } from '../../storage/tables/tables.ts'
-import { type ResultStore, ResultsUnavailable } from '../files/store.ts'
 import {
   begin,
   finish,

@@ -1,7 +1,7 @@
+import type { FinishedResult, ResultStore } from '../../files/store.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import type { LongRead } from '../../storage/snapshots/long-read.ts'
 import { type CsvBlock, type Snapshot, SumOutOfRange } from '../../storage/snapshots/snapshot.ts'
-import type { FinishedResult, ResultStore } from '../files/store.ts'
 import { csv, csvFile } from '../formats/csv.ts'
 import type { ReportColumn, ReportFormat } from '../formats/format.ts'
 import { formats } from '../formats/formats.ts'

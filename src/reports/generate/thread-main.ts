@@ -1,9 +1,9 @@
 /** The entry point of a report thread: generates the report, posts its progress, and exits. */
 import { parentPort, workerData } from 'node:worker_threads'
+import { openResults } from '../../files/open.ts'
+import { ResultsUnavailable } from '../../files/store.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import { openSnapshot } from '../../storage/open.ts'
-import { openResults } from '../files/open.ts'
-import { ResultsUnavailable } from '../files/store.ts'
 import { renderReport } from './render.ts'
 import type { FromThread, ThreadData } from './worker-thread.ts'
 

@@ -1,7 +1,7 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { ResultsUnavailable } from '../../files/store.ts'
 import { Problem, type ProblemCode } from '../../http/problems/problem.ts'
-import { ResultsUnavailable } from '../files/store.ts'
 import type { OnProgress, RenderJob, RenderResult } from './render.ts'
 
 /** Generates a report. When the signal is aborted, stops immediately and rejects with the signal's reason. */

@@ -4,8 +4,8 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, ut
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { folderResults } from '../../src/reports/files/folder.ts'
-import type { ByteRange, ResultStore } from '../../src/reports/files/store.ts'
+import { folderResults } from '../../src/files/folder.ts'
+import type { ByteRange, ResultStore } from '../../src/files/store.ts'
 
 describe('results in a folder', () => {
   let parent: string

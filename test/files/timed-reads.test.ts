@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { afterEach, beforeEach, describe, it, mock } from 'node:test'
-import { timedReads } from '../../src/reports/files/s3.ts'
-import { ResultsUnavailable } from '../../src/reports/files/store.ts'
+import { timedReads } from '../../src/files/s3.ts'
+import { ResultsUnavailable } from '../../src/files/store.ts'
 import { until } from '../support/timers.ts'
 
 describe('timedReads', () => {

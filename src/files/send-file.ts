@@ -4,8 +4,8 @@ import { matchesTag } from '../http/headers/entity-tags.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { responseEnd, whenAborted } from '../http/server/response-end.ts'
-import type { ByteRange, ResultStore } from './files/store.ts'
 import { acquireSlot, type SlotLimiter } from './slots.ts'
+import type { ByteRange, ResultStore } from './store.ts'
 
 /** A file in a store, and how to send it. */
 export interface SentFile {
