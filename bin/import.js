@@ -8,6 +8,7 @@ export const {
   Decimal,
   DefinitionError,
   Email,
+  File,
   Instant,
   Line,
   Money,

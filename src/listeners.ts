@@ -90,10 +90,16 @@ export function listenersOf(options: ListenersOptions): Listeners {
   }
 }
 
+/** Returns the configured timeouts of connections and requests, in ms. */
+export const patienceOf = ({ http: { keepAliveSeconds, requestSeconds } }: Pick<Config, 'http'>) => ({
+  keepAliveTimeout: keepAliveSeconds * 1_000,
+  requestTimeout: requestSeconds * 1_000,
+})
+
 /** Serves HTTP/2 on the HTTPS listener; loads the implementation only then. */
 async function openHttp2(server: TlsServer, { config, app, ...options }: ListenersOptions): Promise<Drain> {
   const { serveHttp2 } = await import('./http/server/http2.ts')
-  const patience = patienceWith({ keepAliveTimeout: config.http.keepAliveSeconds * 1_000 })
+  const patience = patienceWith(patienceOf(config))
   return serveHttp2(server, { ...options, handle: app.routing, patience })
 }
 

@@ -5,7 +5,7 @@ import { userRows } from './catalog/user-rows.ts'
 import { users } from './catalog/users.ts'
 import type { Definition } from './definition/service.ts'
 import { eventsIn, servedVersions } from './event-shapes.ts'
-import { defaultDownloadsPerAccount, slotLimiter } from './files/slots.ts'
+import { defaultDownloadsPerAccount, defaultUploadsPerAccount, maxUploadsInAll, slotLimiter } from './files/slots.ts'
 import { maxDownloadsInAll } from './files/store.ts'
 import type { Caller } from './http/policies/authenticate.ts'
 import { checkTarget } from './http/ssrf-guard.ts'
@@ -63,6 +63,8 @@ export type VersionOptions = Omit<CollectionOptions, 'factsOf' | 'newUuid'> &
     maxWaiters?: number
     /** The maximum number of concurrent report downloads, per account and process. */
     maxDownloads?: number
+    /** The maximum number of concurrent uploads, per account and process. */
+    maxUploads?: number
   }
 
 /** Serves every version of a definition except retired ones, under the version's prefixes. */
@@ -76,7 +78,8 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const { ofAccounts, served: usersCollection, roles } = usersOf(definition, options)
   const { factsOf, eventAccess, reportAccess } = rowAccess(definition, options)
   // With one source of UUIDs, so that the ids of all versions increase.
-  const shared = { ...options, zone: definition.zone, factsOf, newUuid: uuidSource(options) }
+  const files = { store: options.results, uploads: uploadSlots(options), downloads }
+  const shared = { ...options, zone: definition.zone, factsOf, newUuid: uuidSource(options), files }
   const all = definition.collections.map(({ declaration }) => declaration)
   const guardOf = ({ declaration }: Collection) =>
     (declaration.view?.collection ?? declaration) === usersCollection?.declaration ? ofAccounts : undefined
@@ -103,6 +106,10 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
     }
   }
 }
+
+/** Returns the limits on concurrent uploads. */
+const uploadSlots = ({ maxUploads = defaultUploadsPerAccount }: Pick<VersionOptions, 'maxUploads'>) =>
+  slotLimiter({ perAccount: maxUploads, inTotal: maxUploadsInAll })
 
 /** Adds the routes for operators, and the route of a caller's own limits, below a prefix. */
 async function serveAdministration(

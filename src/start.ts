@@ -5,7 +5,7 @@ import { openAuthorization } from './authorization.ts'
 import { baseUrlOf, type Config } from './config/config.ts'
 import type { Definition } from './definition/service.ts'
 import type { Refusals } from './http/server/connections.ts'
-import { freePort, listenersOf } from './listeners.ts'
+import { freePort, listenersOf, patienceOf } from './listeners.ts'
 import type { Log } from './logging/entries.ts'
 import type { Logs } from './logging/logs.ts'
 import { logAudit, logAuthorization, logStores, openServiceLogs, statementsIn } from './logging/notices.ts'
@@ -185,7 +185,7 @@ async function openApp(
     ...(limits && { limits }),
     overload: { random: Math.random },
     later,
-    patience: { keepAliveTimeout: config.http.keepAliveSeconds * 1_000 },
+    patience: patienceOf(config),
     tls: certificates,
     api: config.service.roles.includes('api'),
     console: config.service.console === 'on',

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { archiveAudit } from './audit/archive-sweep.ts'
+import { removeUnusedFiles } from './files/remove-unused.ts'
 import type { ResultStore } from './files/store.ts'
 import { deleteExpiredResponses } from './idempotency/store.ts'
 import { expireSamples } from './metrics/history/sampler.ts'
@@ -22,6 +23,7 @@ import { expireDeletedRows } from './storage/deleted-rows.ts'
 import type { Sealer } from './storage/encryption.ts'
 import type { RandomBytes } from './storage/ids.ts'
 import { expireRequestCounts } from './storage/request-counts.ts'
+import { abandonUploads } from './storage/stored-files.ts'
 import { pacedWrites, type Swept, sweepEvery } from './storage/sweep.ts'
 import { expireTraffic } from './traffic/counter.ts'
 import { expireRequestLog } from './traffic/request-log.ts'
@@ -154,6 +156,7 @@ function startSweeps(options: WorkerOptions): () => void {
     'tokens and sessions': () => sweepExpired(db, now),
     'request counts': () => expireRequestCounts(db, now),
     'calls of deprecated versions': () => expireVersionCalls(db, now),
+    'unused files': () => removeUnusedFiles({ db, store: results, now, onError: onErrorOf('sweep of files') }),
     'deleted resources': () => expireDeletedRows(db, now),
     invitations: () => sweepInvitations(db, now),
     'login attempts': () => sweepLoginTries(db, now),
@@ -193,4 +196,5 @@ const sweepMs = 60_000
 export async function takeOver(db: Database, now: () => number): Promise<void> {
   await freeJobs(db)
   await freeDeliveries(db, now())
+  await abandonUploads(db, now(), true)
 }

@@ -22,6 +22,10 @@ export const httpSettings = ({ production, plain }: Profile) => ({
   http2: named('PLINTH_HTTP2', flag(false, 'Whether clients may use HTTP/2; needs PLINTH_TLS=on')),
   trustedProxies: named('PLINTH_TRUSTED_PROXIES', cidrs('', 'Proxies whose X-Forwarded-Proto is trusted', false)),
   keepAliveSeconds: named('PLINTH_KEEP_ALIVE', integer(1, 3_600, 75, 'Seconds that an idle connection stays open')),
+  requestSeconds: named(
+    'PLINTH_REQUEST_TIMEOUT',
+    integer(5, 3_600, 30, 'Seconds within which a request must arrive, with its body'),
+  ),
   drainSeconds: named(
     'PLINTH_DRAIN',
     integer(0, 15, production ? 5 : 1, 'Seconds that a stopping service still accepts requests'),

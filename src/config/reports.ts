@@ -1,8 +1,8 @@
 import { integer, named, optional, text } from './setting.ts'
 
 /**
- * Settings for reports: their lifetime and fonts, and how many event streams, waiting requests and downloads an account
- * may have open per node.
+ * Settings for reports: their lifetime and fonts, and how many event streams, waiting requests, downloads and
+ * uploads an account may have open per node.
  */
 export const reportSettings = {
   resultSeconds: named('PLINTH_RESULT_TTL', integer(60, 31_536_000, 604_800, 'Lifetime of a report file, seconds')),
@@ -12,5 +12,6 @@ export const reportSettings = {
     integer(1, 1_000, 20, 'Concurrent event streams and waiting requests of an account on a node'),
   ),
   maxDownloads: named('PLINTH_MAX_DOWNLOADS', integer(1, 256, 10, 'Concurrent downloads of an account on a node')),
+  maxUploads: named('PLINTH_MAX_UPLOADS', integer(1, 16, 4, 'Concurrent uploads of an account on a node')),
   pdfFont: named('PLINTH_PDF_FONT', optional(text('', 'Font file for scripts that the built-in PDF fonts lack'))),
 }

@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { matchesTag } from '../http/headers/entity-tags.ts'
-import { callerOf } from '../http/policies/authenticate.ts'
+import { parseHttpDate } from '../http/headers/http-date.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { responseEnd, whenAborted } from '../http/server/response-end.ts'
-import { acquireSlot, type SlotLimiter } from './slots.ts'
+import { acquireSlot, type SlotLimiter, type SlotOwner } from './slots.ts'
 import type { ByteRange, ResultStore } from './store.ts'
 
 /** A file in a store, and how to send it. */
@@ -16,6 +16,8 @@ export interface SentFile {
   sizeBytes: number
   /** In base64. */
   sha256: string
+  /** When it was stored; if omitted, the response has no Last-Modified. */
+  storedAt?: { ms: number; sharesSecond: boolean }
   open: ResultStore['open']
   /** Limits concurrent downloads. If omitted, there is no limit. */
   downloads?: SlotLimiter | undefined
@@ -25,14 +27,11 @@ export interface SentFile {
 export async function sendFile(file: SentFile, request: FastifyRequest, reply: FastifyReply) {
   const etag = `"${file.sha256}"`
   const { headers, method } = request
-  if (headers['if-match'] !== undefined && !matchesTag(headers['if-match'], etag, 'strong')) {
-    throw new Problem('PRECONDITION_FAILED', "The result's ETag does not match If-Match")
-  }
+  if (!isExpected(file, headers, etag))
+    throw new Problem('PRECONDITION_FAILED', 'The file does not meet the preconditions of the request')
   // For HEAD, an empty stream, because the framework would set Content-Length to 0 for an empty body.
   const nothing = () => (method === 'HEAD' ? Readable.from([]) : undefined)
-  if (headers['if-none-match'] !== undefined && matchesTag(headers['if-none-match'], etag, 'weak')) {
-    return reply.code(304).header('etag', etag).send(nothing())
-  }
+  if (isUnchanged(file, headers, etag)) return reply.code(304).header('etag', etag).send(nothing())
   // Ranges are defined only for GET (RFC 9110 §14.2).
   const range = method === 'GET' ? wantedRange(headers, etag, file.sizeBytes) : undefined
   const content = method === 'GET' ? await opened(file, range, request, reply) : nothing()
@@ -42,6 +41,33 @@ export async function sendFile(file: SentFile, request: FastifyRequest, reply: F
     .send(content)
 }
 
+/** Returns the account of a request; without a token, the address stands for the account. */
+const accountOf = ({ caller, ip }: FastifyRequest): SlotOwner =>
+  caller && 'caller' in caller ? caller.caller : { clientId: ip, subject: '' }
+
+/** Evaluates If-Match and, without it, If-Unmodified-Since (RFC 9110 §13.2.2). */
+function isExpected(file: SentFile, headers: FastifyRequest['headers'], etag: string): boolean {
+  const match = headers['if-match']
+  if (match !== undefined) return matchesTag(match, etag, 'strong')
+  const since = headers['if-unmodified-since']
+  return since === undefined || !(storedMs(file) > parseHttpDate(since))
+}
+
+/** Evaluates If-None-Match and, without it, If-Modified-Since. */
+function isUnchanged(file: SentFile, headers: FastifyRequest['headers'], etag: string): boolean {
+  const noneMatch = headers['if-none-match']
+  if (noneMatch !== undefined) return matchesTag(noneMatch, etag, 'weak')
+  const since = headers['if-modified-since']
+  return since !== undefined && storedMs(file) <= parseHttpDate(since)
+}
+
+/**
+ * Returns the instant for date conditions; NaN if there is none. If there was another file in the same second, that date
+ * matches neither of them.
+ */
+const storedMs = ({ storedAt }: SentFile): number =>
+  storedAt === undefined ? Number.NaN : Math.floor(storedAt.ms / 1_000) * 1_000 + (storedAt.sharesSecond ? 1_000 : 0)
+
 /** Opens the file for the duration of the response; when the response ends, reading stops and the slot is released. */
 async function opened(
   { key, open, downloads }: SentFile,
@@ -50,7 +76,7 @@ async function opened(
   reply: FastifyReply,
 ): Promise<Readable> {
   const end = responseEnd(reply)
-  if (downloads) acquireSlot(downloads, callerOf(request), end, 'downloads')
+  if (downloads) acquireSlot(downloads, accountOf(request), end, 'downloads')
   const content = await open(key, range, end)
   whenAborted(end, () => content.destroy())
   return content
@@ -66,10 +92,14 @@ function wantedRange(headers: FastifyRequest['headers'], etag: string, sizeBytes
   const range = rangeOf(headers.range, sizeBytes)
   if (range !== 'unsatisfiable') return range
   const contentRange = { 'content-range': `bytes */${sizeBytes}`, 'accept-ranges': 'bytes' }
-  throw new Problem('RANGE_NOT_SATISFIABLE', `The result has ${sizeBytes} bytes`, { headers: contentRange })
+  throw new Problem('RANGE_NOT_SATISFIABLE', `The file has ${sizeBytes} bytes`, { headers: contentRange })
 }
 
-function fileHeaders({ name, mediaType, sizeBytes, sha256 }: SentFile, etag: string, range: ByteRange | undefined) {
+function fileHeaders(
+  { name, mediaType, sizeBytes, sha256, storedAt }: SentFile,
+  etag: string,
+  range: ByteRange | undefined,
+) {
   const { start, end } = range ?? { start: 0, end: sizeBytes - 1 }
   return {
     'content-type': mediaType,
@@ -77,6 +107,7 @@ function fileHeaders({ name, mediaType, sizeBytes, sha256 }: SentFile, etag: str
     'content-length': String(end - start + 1),
     'accept-ranges': 'bytes',
     etag,
+    ...(storedAt && { 'last-modified': new Date(storedAt.ms).toUTCString() }),
     // The digest covers the whole file, even if only a range is sent (RFC 9530 §3).
     'repr-digest': `sha-256=:${sha256}:`,
     ...(range && { 'content-range': `bytes ${start}-${end}/${sizeBytes}` }),

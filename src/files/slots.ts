@@ -17,6 +17,10 @@ export interface SlotLimiter {
 }
 
 export const defaultDownloadsPerAccount = 10
+export const defaultUploadsPerAccount = 4
+/** Maximum number of concurrent uploads per process; with S3, each of them takes 16 MiB of memory. */
+export const maxUploadsInAll = 16
+
 export interface SlotLimiterOptions {
   perAccount: number
   /** Maximum number of responses for all accounts together, as a last resort against a very large number of accounts. */

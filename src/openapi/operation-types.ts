@@ -21,6 +21,8 @@ declare module 'fastify' {
     requestHeaders?: readonly HeaderParameterName[]
     /** The operations to which the 200 response leads, by name. */
     links?: Readonly<Record<string, OperationLink>>
+    /** The media types of a request body that is a file. */
+    bodyTypes?: readonly string[]
     /** Whether the request body is optional. */
     bodyOptional?: boolean
     /**

@@ -50,6 +50,7 @@ export function operationOf(
     security: securityOf(route.config),
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: requestBodyOf(route, replacement, (schema) => names.refer(schema, schemaNames.body)) }),
+    ...(route.config.bodyTypes && { requestBody: fileBodyOf(route.config.bodyTypes) }),
     responses: { ...answers, ...failures([...problemsOf(route), ...problems]) },
   }
 }
@@ -91,6 +92,12 @@ function requestBodyOf({ schema, config }: Route, replacement: Schema | undefine
     content: Object.fromEntries([...accepts, 'application/json'].map((t) => [t, { schema: body }])),
   }
 }
+
+/** Returns a request body that is a file. */
+const fileBodyOf = (types: readonly string[]) => ({
+  required: true,
+  content: Object.fromEntries(types.map((type) => [type, { schema: { type: 'string', format: 'binary' } }])),
+})
 
 /** Returns the error responses by status: references to shared responses, each with the error codes that can occur here. */
 export function failures(codes: readonly ProblemCode[]): Record<string, Reference> {

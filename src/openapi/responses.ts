@@ -31,9 +31,10 @@ const isSingle = ({ schema, config }: Route, status: string) => {
 export function problemsOf(route: Route): ProblemCode[] {
   const { params, querystring, body } = route.schema
   const readsIntegers = Object.values(params?.properties ?? {}).some(({ type }) => type === 'integer')
+  const isUpload = route.config.bodyTypes !== undefined
   const isReadOnce = isValidated(route) && isSingle(route, '200')
   const implied: [boolean, ProblemCode[]][] = [
-    [Boolean(readsIntegers || querystring || body), ['INVALID_INPUT']],
+    [Boolean(readsIntegers || querystring || body || isUpload), ['INVALID_INPUT']],
     [body !== undefined, ['MISSING_REQUIRED_FIELD']],
     [true, refusalsOf(route.config.scope)],
     [route.config.produces?.length !== 0, ['NOT_ACCEPTABLE']],
@@ -43,7 +44,7 @@ export function problemsOf(route: Route): ProblemCode[] {
     [isFile(route), ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE']],
     [acceptsKeys(route), ['INVALID_INPUT', 'IDEMPOTENCY_IN_PROGRESS', 'IDEMPOTENCY_KEY_REUSED']],
     [honorsPrefer(route), ['INVALID_INPUT']],
-    [body !== undefined, ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'VALIDATION_ERROR']],
+    [body !== undefined || isUpload, ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'VALIDATION_ERROR']],
     [true, [...(route.config.problems ?? [])]],
   ]
   return implied.flatMap(([holds, codes]) => (holds ? codes : []))

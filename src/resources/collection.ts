@@ -5,6 +5,7 @@ import type { GivenFields } from './constraints/creation.ts'
 import type { Collection, Declaration } from './declaration.ts'
 import { defineResource, type ResourceContext } from './define.ts'
 import { deletedRoutes } from './deleted/routes.ts'
+import { fileRoutes } from './files/file-routes.ts'
 import type { FieldOf, ResourceOptions } from './resource-options.ts'
 import { nestedLists, routes } from './routes.ts'
 import { servedResource } from './serve.ts'
@@ -56,6 +57,7 @@ export function collectionOf<
       for (const operation of declaration.operations) app.route(routes[operation](served))
       for (const list of nestedLists(served)) app.route(list)
       for (const route of deletedRoutes(served)) app.route(route)
+      if (declaration.files.length > 0) await app.register((at) => fileRoutes(at, served))
     },
   } satisfies Collection<B, Computed>)
 }

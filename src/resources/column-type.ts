@@ -15,6 +15,7 @@ export interface Shape {
   maximum?: number
   $defs?: { decimal?: object }
   '~reference'?: unknown
+  '~file'?: unknown
 }
 
 /** The lists of fields in a declaration. */

@@ -131,6 +131,15 @@ export const columnTypes = {
     },
     cell: 'boolean',
   },
+  file: {
+    stores: (shape) => shape['~file'] !== undefined,
+    sql: 'text',
+    codec: { encode: (value) => JSON.stringify(value), decode: (stored) => JSON.parse(String(stored)) },
+    lists: [],
+    parameter: textParameter,
+    parse: asText,
+    cell: 'json',
+  },
   json: {
     stores: (shape, choices) => isPlain(shape, choices, 'object', 'array'),
     sql: 'text',

@@ -18,6 +18,7 @@ import type { LockCheck } from './constraints/lock-check.ts'
 import type { DeclaredLock } from './constraints/locked.ts'
 import type { Rule } from './constraints/rules.ts'
 import type { Writers } from './constraints/writers.ts'
+import type { FileField, FileStorage } from './files/file-field.ts'
 import type { MigrateOptions } from './migration/options.ts'
 import type { Representations } from './reads/representation-cache.ts'
 import type { Expand, Reference, ReferenceCheck, Remove } from './relations/reference.ts'
@@ -88,6 +89,7 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   writers?: Writers | undefined
   writeOnly: readonly string[]
   immutable: readonly string[]
+  files: readonly FileField[]
   rules: readonly Rule[]
   set: Values
   defaults: Values
@@ -113,6 +115,7 @@ export interface CollectionOptions {
   /** The time zone of `'today'`; default: UTC. */
   zone?: string | undefined
   guard?: Guard | undefined
+  files?: FileStorage | undefined
   /** All resources of the service, in declaration order, and those of this version; by default, only this one. */
   related?: Related | undefined
   /** Reads the facts about a caller that access rules use. */
@@ -129,10 +132,7 @@ export interface Relation {
   isMany: boolean
 }
 
-export interface Related {
-  all: readonly Declaration[]
-  served: readonly Declaration[]
-}
+export type Related = Readonly<Record<'all' | 'served', readonly Declaration[]>>
 
 /** A declared resource, and the plugin that serves it under a version prefix. Its types name computed and given fields. */
 export interface Collection<

@@ -19,6 +19,7 @@ import type { Writers } from './constraints/writers.ts'
 import type { CollectionOperation, Declaration } from './declaration.ts'
 import { definitionErrors } from './definition-rules.ts'
 import { keepTimeOf } from './deleted/keep-time.ts'
+import { fileFieldsOf } from './files/file-field.ts'
 import { canSort } from './queries/list-rules.ts'
 import { referencesOf, refOf, withOwnReferences } from './relations/ref.ts'
 import type { ResourceOptions } from './resource-options.ts'
@@ -81,6 +82,7 @@ export function defineResource<
     ...conditionsOf(options, context, { body, kinds, folded, blank, ...overTable, ids }),
     body: storable as B,
     ...inputsOf(storable, set, defaults, [...writeOnly, ...immutable, ...Object.keys(defaults)]),
+    files: fileFieldsOf(body),
     kinds,
     references: referencesOf(body, { path, noun, table: overTable.table }),
     sorts: ['id', ...sorts, 'createdAt', 'updatedAt'],
@@ -129,11 +131,12 @@ function lockOf(step: RelationStep, body: TObject): DeclaredLock['of'] {
 /** Returns the schemas of the bodies that clients send; a PUT may omit the fields whose values it keeps. */
 function inputsOf(body: TObject, set: Values, defaults: Values, kept: readonly string[]) {
   const input = inputOf(body)
+  const unsent = { ...set, ...Object.fromEntries(fileFieldsOf(body).map(({ field }) => [field, undefined])) }
   return {
     input,
-    patchable: withoutSet(input, set),
-    creation: creationOf(input, set, defaults),
-    replacement: withoutSet(replacementOf(input, kept), set),
+    patchable: withoutSet(input, unsent),
+    creation: creationOf(input, unsent, defaults),
+    replacement: withoutSet(replacementOf(input, kept), unsent),
   }
 }
 

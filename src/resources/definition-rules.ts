@@ -12,6 +12,7 @@ import { ruleErrors } from './constraints/rules.ts'
 import { tupleErrors, uniqueFields } from './constraints/unique.ts'
 import { decimalFieldErrors } from './decimal-fields.ts'
 import { keepTimeErrors } from './deleted/keep-time.ts'
+import { fileErrors } from './files/file-field.ts'
 import { idTypes } from './id-types.ts'
 import { overlayErrors } from './migration/overlay-rules.ts'
 import { migrateErrors } from './migration/rules.ts'
@@ -80,6 +81,7 @@ export function definitionErrors(declared: ResourceOptions): string[] {
     const shown = { ...options, body: shownBody }
     errors.push(...computed, ...fieldErrors(shownBody, path.length), ...listErrors(shown), ...queryErrors(shown))
     errors.push(...referenceErrors(shownBody, reservedFields), ...accessErrors(options))
+    errors.push(...fileErrors(options))
     errors.push(...tupleErrors(body, options.unique ?? []), ...keptFieldErrors(options))
     errors.push(...ruleErrors(body, options.rules ?? []), ...lockErrors(options))
     const stored = { body: withStorageRules(body), unique: uniqueFields(options.unique) }

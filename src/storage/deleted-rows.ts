@@ -6,7 +6,8 @@ import type { CellCast, Engine } from './engine.ts'
 import { iso, type RowId } from './ids.ts'
 import { passesAll, type RowTest, testedColumns, testSql } from './rows/row-test.ts'
 import type { ScanRequester } from './scans/scan.ts'
-import { sweepBelow } from './sweep.ts'
+import { releaseFiles } from './stored-files.ts'
+import { inSteps, maxSwept } from './sweep.ts'
 import type { DeletedRow } from './tables/resources.ts'
 
 /** A column as it was stored in a deleted row. A cell counts as null if it was stored as another kind than `kind`. */
@@ -151,6 +152,21 @@ export async function renameInDeleted(tx: Queryable, table: string, names: Reado
 export const forgetDeleted = (tx: Queryable, table: string) =>
   tx.deleteFrom('deletedRows').where('tableName', '=', table).execute()
 
-/** Removes the deleted rows whose time has expired, in batches; returns their number. */
-export const expireDeletedRows = (db: Database, now: () => number): Promise<number> =>
-  sweepBelow(db, { table: 'deleted_rows', key: ['table_name', 'row_id'], column: 'expires_at' }, iso(now()))
+/** Removes the deleted rows whose time has expired, and releases their files, in batches; returns their number. */
+export async function expireDeletedRows(db: Database, now: () => number): Promise<number> {
+  const isExpired = sql<boolean>`expires_at < ${iso(now())}`
+  return inSteps(db, async (tx) => {
+    const expired = await tx
+      .deleteFrom('deletedRows')
+      .where(isExpired)
+      .where(sql<boolean>`(table_name, row_id) in (
+        select table_name, row_id from deleted_rows where ${isExpired} limit ${sql.lit(maxSwept)})`)
+      .returning(['tableName', 'rowId'])
+      .execute()
+    for (const [table, rows] of Map.groupBy(expired, ({ tableName }) => tableName)) {
+      const ids = rows.map(({ rowId }) => rowId)
+      await releaseFiles(tx, { table, ids, state: 'kept' }, now())
+    }
+    return expired.length
+  })
+}

@@ -11,7 +11,7 @@ const bits = (random: RandomBytes): string => random(16).toString('base64url')
  * Like `newId`, but the id starts with the instant `at` (ISO 8601) as nine base-32 digits, so that ids sort by age. Rows
  * inserted together are then adjacent in each index, which halves the insert time.
  */
-export const newOrderedId = (prefix: 'dlv' | 'msg', random: RandomBytes, at: string): string =>
+export const newOrderedId = (prefix: 'dlv' | 'fil' | 'msg', random: RandomBytes, at: string): string =>
   `${prefix}_${Date.parse(at).toString(32).padStart(9, '0')}${bits(random)}`
 
 /** The largest integer id that PostgreSQL's columns can hold. */

@@ -41,6 +41,7 @@ import { accountLocks } from './migrations/0037-account-locks.ts'
 import { backupRequests } from './migrations/0039-backup-requests.ts'
 import { deletedRows } from './migrations/0040-deleted-rows.ts'
 import { webhookStatistics } from './migrations/0042-webhook-statistics.ts'
+import { storedFiles } from './migrations/0047-stored-files.ts'
 import { labelOf } from './resource-tables/history.ts'
 import { type Prepared, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
 import { refuseOtherIds } from './resource-tables/mismatch.ts'
@@ -90,6 +91,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0039-backup-requests', backupRequests],
   ['0040-deleted-rows', deletedRows],
   ['0042-webhook-statistics', webhookStatistics],
+  ['0047-stored-files', storedFiles],
 ]
 
 /** The names of all migrations that this release knows. */

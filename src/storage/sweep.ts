@@ -56,7 +56,6 @@ type SweptTable =
   | { table: 'login_tries'; key: ['key']; column: 'ends_at' }
   | { table: 'invitations'; key: ['user_id']; column: 'expires_at' }
   | { table: 'webhook_statistics'; key: ['hour', 'webhook_id']; column: 'hour' }
-  | { table: 'deleted_rows'; key: ['table_name', 'row_id']; column: 'expires_at' }
   | { table: 'metric_samples'; key: ['at', 'node']; column: 'at' }
   | { table: 'traffic'; key: ['period', 'kind', 'at', 'node']; column: 'expires_at' }
   | { table: 'request_log'; key: ['id']; column: 'id' }

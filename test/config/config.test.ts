@@ -110,6 +110,7 @@ const rows: Record<string, Row> = {
   PLINTH_HTTP_PORT: { key: 'http.httpPort', development: 8_080, ...integer(0, 65_535) },
   PLINTH_METRICS_HOST: { key: 'metrics.host', development: '127.0.0.1', ...anyText('::1') },
   PLINTH_METRICS_PORT: { key: 'metrics.port', development: null, ...integer(1, 65_535) },
+  PLINTH_REQUEST_TIMEOUT: { key: 'http.requestSeconds', development: 30, ...integer(5, 3_600) },
   PLINTH_KEEP_ALIVE: { key: 'http.keepAliveSeconds', development: 75, ...integer(1, 3_600) },
   PLINTH_DRAIN: { key: 'http.drainSeconds', development: 1, production: 5, ...integer(0, 15) },
   PLINTH_MAX_CONNECTIONS: { key: 'http.maxConnections', development: 2_000, ...integer(1, 1_000_000) },
@@ -255,6 +256,7 @@ const rows: Record<string, Row> = {
   PLINTH_RESULT_TTL: { key: 'reports.resultSeconds', development: 604_800, ...integer(60, 31_536_000) },
   PLINTH_PDF_FONT: { key: 'reports.pdfFont', development: null, ...anyText('/fonts/wide.ttf') },
   PLINTH_MAX_WAITERS: { key: 'reports.maxWaiters', development: 20, ...integer(1, 1_000) },
+  PLINTH_MAX_UPLOADS: { key: 'reports.maxUploads', development: 4, ...integer(1, 16) },
   PLINTH_MAX_DOWNLOADS: { key: 'reports.maxDownloads', development: 10, ...integer(1, 256) },
   PLINTH_TASK_TTL: { key: 'reports.taskSeconds', development: 2_592_000, ...integer(60, 31_536_000) },
   PLINTH_WEBHOOK_SCHEDULE: {

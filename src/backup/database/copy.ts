@@ -1,4 +1,4 @@
-/** A report result, or an archived month of the audit log, that the result store has according to the copied database. */
+/** A report result, an archived month of the audit log, or a file of a row, that the result store has according to the copied database. */
 export interface ExpectedResult {
   key: string
   sizeBytes: number
@@ -48,16 +48,20 @@ export async function readContents(read: ReadRows, tables: readonly [name: strin
     select result_key, size_bytes, sha256 from tasks where status = 'completed' and result_key is not null
       and expires_at > '${new Date(takenAt).toISOString()}' order by result_key`)
   const hasDataKeys = tables.some(([name]) => name === 'data_keys')
-  // A database of an earlier release has no archives.
+  // A database of an earlier release has no archives and no files.
   const archives = tables.some(([name]) => name === 'audit_archives')
     ? await read('select key as result_key, size_bytes, sha256 from audit_archives order by month')
+    : []
+  const files = tables.some(([name]) => name === 'stored_files')
+    ? await read(`
+        select key as result_key, size_bytes, sha256 from stored_files where state in ('stored', 'kept') order by key`)
     : []
   return {
     masterKeys: hasDataKeys ? await column('select distinct fingerprint from data_keys', 'fingerprint') : [],
     migrations: await column('select name from migrations order by name', 'name'),
     resources: await column('select name from resource_tables order by name', 'name'),
     tables: counts,
-    results: [...results, ...archives].map(({ result_key, size_bytes, sha256 }) => ({
+    results: [...results, ...archives, ...files].map(({ result_key, size_bytes, sha256 }) => ({
       ...{ key: String(result_key), sizeBytes: Number(size_bytes), sha256: String(sha256) },
     })),
   }

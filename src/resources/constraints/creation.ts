@@ -147,15 +147,17 @@ const withProperties = (body: TObject, change: (field: string, schema: TSchema) 
 
 type Body = Record<string, unknown>
 
-/** Fields that bodies cannot contain: the fields of `set`, and the fields that a view hides. */
+/** Fields that bodies cannot contain: the fields of `set`, files, and the fields that a view hides. */
 export interface Unsettable {
   set: Values
+  files: readonly { field: string }[]
   view?: { hidden: readonly string[] }
 }
 
 /** Returns a body without the fields that it cannot contain; the same object if there are none. */
-export function settable({ set, view }: Unsettable, body: Body): Body {
-  const isUnsettable = (field: string) => Object.hasOwn(set, field) || (view?.hidden.includes(field) ?? false)
+export function settable({ set, files, view }: Unsettable, body: Body): Body {
+  const isUnsettable = (field: string) =>
+    Object.hasOwn(set, field) || files.some((file) => file.field === field) || (view?.hidden.includes(field) ?? false)
   return Object.keys(body).some(isUnsettable)
     ? Object.fromEntries(Object.entries(body).filter(([field]) => !isUnsettable(field)))
     : body

@@ -70,10 +70,11 @@ export const patchOf = ({ input, patchable, replacement }: Declaration): TSchema
  * Returns the fields that keep their values if a PUT omits them, because the caller cannot see or must not change them.
  */
 export function keptFields(declaration: Declaration, caller: Caller, id: RowId): readonly string[] {
-  const { hides, writeOnly, immutable, set, defaults, writers, view, kinds } = declaration
+  const { hides, writeOnly, immutable, set, defaults, files, writers, view, kinds } = declaration
   const hidden = hides && !hides.unless(caller, id) ? hides.fields : []
   const foreign = writers?.kept(caller, id) ?? []
-  const kept = [...hidden, ...foreign, ...writeOnly, ...immutable, ...Object.keys(set), ...Object.keys(defaults)]
+  const unsent = [...Object.keys(set), ...Object.keys(defaults), ...files.map(({ field }) => field)]
+  const kept = [...hidden, ...foreign, ...writeOnly, ...immutable, ...unsent]
   // A view may also hide sums and counts, which a write never contains.
   return view ? kept.filter((field) => Object.hasOwn(kinds, field)) : kept
 }

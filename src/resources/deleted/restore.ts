@@ -8,6 +8,7 @@ import { iso, type RowId } from '../../storage/ids.ts'
 import { existsLocked } from '../../storage/rows/related-rows.ts'
 import { passesAll } from '../../storage/rows/row-test.ts'
 import type { Row } from '../../storage/rows/rows.ts'
+import { releaseFiles, restoreFiles } from '../../storage/stored-files.ts'
 import { validated } from '../constraints/body-values.ts'
 import { checkRules } from '../constraints/rules.ts'
 import type { Served } from '../declaration.ts'
@@ -63,6 +64,7 @@ export function restorer(served: Served) {
       const row = await addRow(served, tx, values, { caller, now: kept.now, access, reach }, () =>
         rows.restore(tx, { ...before, ...values }, kept.now),
       )
+      if (declaration.files.length > 0) await restoreFiles(tx, { table, id })
       const headers = { location: `${prefix}${declaration.path}/${id}` }
       return { status: 201, headers, body: served.serialize(row, request) }
     })
@@ -98,7 +100,13 @@ export function eraser(served: Served) {
     checkPostPreconditions(request)
     const { id } = request.params
     const kept = await selectionFor(request)
-    const erased = await served.db.write((tx) => takeDeleted(tx, served.db.engine, kept, id))
+    const { db, declaration, now } = served
+    const erased = await db.write(async (tx) => {
+      const taken = await takeDeleted(tx, db.engine, kept, id)
+      if (taken && declaration.files.length > 0)
+        await releaseFiles(tx, { table: declaration.table, ids: [id], state: 'kept' }, now())
+      return taken
+    })
     if (erased === undefined) throw notKept(served, id)
     return reply.code(204).send()
   }

@@ -55,7 +55,7 @@ export interface Deletion {
   reach: Reach | undefined
 }
 
-/** Keeps deleted rows in the same transaction, so that they can be restored. */
+/** Handles the content of deleted rows in the same transaction, such as keeping them so that they can be restored. */
 export type KeepRows = (tx: Queryable, rows: readonly Deleted['row'][], deletion: Deletion) => Promise<void>
 
 /** Deletes a row and handles the rows that refer to it. Returns undefined if no row meets the precondition. */

@@ -1,3 +1,4 @@
+import { keepFiles, releaseFiles } from '../../storage/stored-files.ts'
 import { rowFacts } from '../access/row-facts.ts'
 import { eventPublisher } from '../change-events.ts'
 import { totalsUpdater } from '../computed/maintain-totals.ts'
@@ -6,7 +7,7 @@ import type { CollectionOptions, Declaration } from '../declaration.ts'
 import { keeper } from '../deleted/kept-rows.ts'
 import { resourceRows } from '../resource-rows.ts'
 import type { Removable } from './dependents.ts'
-import type { Remove } from './reference.ts'
+import type { KeepRows, Remove } from './reference.ts'
 import { childrenOf } from './relations.ts'
 import { remover } from './removal.ts'
 
@@ -22,7 +23,7 @@ export function removable(
   const of = (one: Declaration): Removable => {
     const rows = resourceRows(options.db, one)
     return {
-      ...{ declaration: one, rows, keep: keeper(one, rows) },
+      ...{ declaration: one, rows, keep: withFiles(one, keeper(one, rows)) },
       announce: eventPublisher(options, one, rowFacts(one, all)),
       children: childrenOf(one, all),
       lock: lockCheck(one, options),
@@ -33,6 +34,17 @@ export function removable(
   const needed = own.children.length > 0 ? all : [declaration]
   const entries = needed.map((one) => [one, one === declaration ? own : of(one)] as const)
   return { ...own, remove: remover(options.db, own, new Map(entries)) }
+}
+
+/** Returns a function that also keeps or releases the files of deleted rows. */
+function withFiles({ table, files }: Declaration, keep: KeepRows | undefined): KeepRows | undefined {
+  if (files.length === 0) return keep
+  return async (tx, rows, deletion) => {
+    await keep?.(tx, rows, deletion)
+    const [ids, nowMs] = [rows.map(({ id }) => id), Date.parse(deletion.now)]
+    if (keep) await keepFiles(tx, table, ids, nowMs)
+    else await releaseFiles(tx, { table, ids, state: 'stored' }, nowMs)
+  }
 }
 
 /**

@@ -49,6 +49,7 @@ export function viewDeclaration(own: Declaration, options: CheckedView): Declara
     keepDeletedMs: own.keepDeletedMs,
     hides: own.hides && { ...own.hides, fields: own.hides.fields.map(memberOf) },
     immutable: own.immutable.map(memberOf),
+    files: own.files.map((file) => ({ ...file, field: memberOf(file.field) })),
     concealed: [...own.concealed.map(memberOf), ...hidden],
     rules: own.rules.map((rule) => renamedRule(rule, names)),
     links: links && ((row) => links(toOwn(row) as Row)),
@@ -87,7 +88,8 @@ function bodiesOf(own: Declaration, options: CheckedView, names: FieldNames) {
   const defaults = keyed({ ...own.defaults, ...options.defaults }, memberOf)
   const writeOnly = [...own.writeOnly.map(memberOf), ...hidden]
   const input = renamedSchema(own.input, names, toShown)
-  const unsent = { ...set, ...Object.fromEntries(hidden.map((member) => [member, undefined])) }
+  const unsendable = [...hidden, ...own.files.map(({ field }) => memberOf(field))]
+  const unsent = { ...set, ...Object.fromEntries(unsendable.map((member) => [member, undefined])) }
   const kept = [...writeOnly, ...own.immutable.map(memberOf), ...Object.keys(defaults)]
   return {
     // The examples keep hidden values, which links may use.

@@ -40,7 +40,7 @@ async function readableAndJudged(served: Served, id: RowId, access: RowAccess | 
  * Reads a row that the caller wants to change. Throws 404 like `readableRow`, and 403 if the caller may only read the
  * row.
  */
-async function writableRow(served: Served, id: RowId, access: RowAccess | undefined): Promise<Row> {
+export async function writableRow(served: Served, id: RowId, access: RowAccess | undefined): Promise<Row> {
   const { row, canWrite } = await readableAndJudged(served, id, access)
   if (!canWrite) throw notWritable(served.declaration, 'change')
   return row
@@ -64,7 +64,11 @@ interface ChangeTerms {
   access: RowAccess | undefined
   /** Fields to record (`Writers.recorded`); none by default. */
   recorded?: readonly string[]
+  /** Runs in the transaction after the row was changed. */
+  afterUpdate?: AfterUpdate | undefined
 }
+
+type AfterUpdate = (tx: Queryable, now: string) => Promise<unknown>
 
 /** Returns the precondition for the statement that changes a row. */
 export const rowPrecondition = ({ precondition, access }: ChangeTerms) =>
@@ -75,7 +79,7 @@ export async function change(served: Served, request: RowRequest, values: Values
   const { id } = request.params
   const now = new Date(served.now()).toISOString()
   const caller = authorOf(request)
-  const { access, recorded = [] } = terms
+  const { access, recorded = [], afterUpdate } = terms
   const precondition = rowPrecondition(terms)
   const reaching = served.references?.reachOf(caller)
   const reach = reaching && (await reaching)
@@ -95,6 +99,7 @@ export async function change(served: Served, request: RowRequest, values: Values
     const changed = await guarded(served, tx, { id, values, caller }, update)
     if (changed && access) await assertStorable(served, tx, access, changed.row)
     if (changed && served.lock?.placed) await served.lock.placed(tx, values)
+    if (changed) await afterUpdate?.(tx, now)
     if (changed?.subscribed) await served.announce(tx, 'updated', changed.row, caller, now)
     if (changed && recorded.length > 0) await served.guard?.record?.(tx, { id, fields: recorded, values, request })
     return changed?.row
@@ -126,13 +131,15 @@ const maxAttempts = 10
 
 /**
  * Changes a row to values computed from its current values. If the row has changed since it was read, starts again with
- * the new row. Throws 404 or 403 before comparing values if the caller may not read or write the row.
+ * the new row. Throws 404 or 403 before comparing values if the caller may not read or write the row. `afterUpdate` runs in
+ * the transaction after the row was changed.
  */
 export async function revise(
   served: Served,
-  request: BodyRequest,
+  request: RowRequest,
   precondition: Precondition,
   valuesFrom: (row: Row) => Values,
+  afterUpdate?: AfterUpdate,
 ): Promise<Row> {
   const { id } = request.params
   const access = served.accessOf && (await served.accessOf(callerOf(request)))
@@ -150,9 +157,8 @@ export async function revise(
         : throwUnmatched(served, id, access)
     }
     const unchanged = { ...precondition, matches: [row.revision] }
-    const changed = await change(served, request, values, { precondition: unchanged, access, recorded }).catch(
-      ignoreOutdated,
-    )
+    const terms = { precondition: unchanged, access, recorded, afterUpdate }
+    const changed = await change(served, request, values, terms).catch(ignoreOutdated)
     if (changed) return changed
   }
   throw new Problem('SERVICE_UNAVAILABLE', 'Other requests keep changing this resource; try again', {

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import { forgetDeleted } from '../deleted-rows.ts'
 import type { Engine } from '../engine.ts'
+import { releaseTable } from '../stored-files.ts'
 import { dropIndexStatement } from './ddl.ts'
 import { countOf, rowCount } from './mismatch.ts'
 import { hasIndex, readTable, tuplesWith } from './read-table.ts'
@@ -95,6 +96,7 @@ async function dropTables(tx: Queryable, engine: Engine, names: readonly string[
     const drop = `drop table if exists "${name}"`
     await sql.raw(drop).execute(tx)
     await forgetDeleted(tx, name)
+    await releaseTable(tx, name)
     await tx.deleteFrom('resourceTables').where('name', '=', name).execute()
     removals.push({ table: name, lines: [drop, `-- remove ${name} with ${rowCount(rows)} of ${columns.join(', ')}`] })
   }

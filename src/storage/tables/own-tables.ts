@@ -10,6 +10,7 @@ const typedTables = {
   ...{ resourceTables: true, schemaChanges: true, answers: true, apiKeys: true, auditEntries: true, auditHead: true },
   ...{ clients: true, authRecords: true, signingKeys: true, accounts: true, invitations: true, consents: true },
   ...{ loginTries: true, backups: true, dataKeys: true, nodes: true, auditArchives: true, deletedRows: true },
+  ...{ storedFiles: true },
   ...{ loginTries: true, backups: true, dataKeys: true, nodes: true, auditArchives: true },
   ...{ metricSamples: true, traffic: true, requestLog: true },
 } satisfies Record<keyof Tables, true>

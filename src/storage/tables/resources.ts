@@ -43,3 +43,26 @@ export interface DeletedRow {
   deletedAt: string
   expiresAt: string
 }
+
+/** A file of a row, in the result store. */
+export interface StoredFilesTable {
+  /** The key in the store. */
+  key: string
+  /** The table of the row. */
+  tableName: string
+  rowId: string
+  /**
+   * `uploading`: not complete; `stored`: a row contains its digest; `kept`: its row is deleted, but can be restored;
+   * `unused`: no row refers to it.
+   */
+  state: 'uploading' | 'stored' | 'kept' | 'unused'
+  sizeBytes: number
+  /** In base64; null during the upload. */
+  sha256: string | null
+  /** When the row got the file. */
+  storedAt: string | null
+  /** 1 if the row had another file in the same second. */
+  sharesSecond: number
+  /** When the store may remove it; null while a row, or a row that can be restored, refers to it. */
+  removeAt: string | null
+}

@@ -4,7 +4,7 @@ import type { Owned, Revisioned } from '../rows/revision.ts'
 import type * as administration from './administration.ts'
 import type { AuthTables, ClientsTable } from './auth.ts'
 import type { MetricSamplesTable, RequestLogTable, TrafficTable } from './observed.ts'
-import type { BooksTable, DeletedRow, ProductsTable, UsersTable } from './resources.ts'
+import type { BooksTable, DeletedRow, ProductsTable, StoredFilesTable, UsersTable } from './resources.ts'
 import type {
   AnswersTable,
   BackupsTable,
@@ -183,6 +183,7 @@ export interface Tables extends AuthTables {
   nodes: administration.NodesTable
   auditArchives: administration.AuditArchivesTable
   deletedRows: DeletedRow
+  storedFiles: StoredFilesTable
   metricSamples: MetricSamplesTable
   traffic: TrafficTable
   requestLog: RequestLogTable
