@@ -10,6 +10,7 @@ import type { Config } from '../../src/config/config.ts'
 import { resultsUrlOf } from '../../src/config/storage.ts'
 import { openResults } from '../../src/files/open.ts'
 import { freePort } from '../../src/listeners.ts'
+import { addUpload, keepFiles, placeFile, releaseFiles } from '../../src/storage/stored-files.ts'
 import { openStores } from '../../src/stores.ts'
 import { type EngineUnderTest, onPostgres, onSqlite, type Place as TestPlace } from '../support/engines.ts'
 import { s3Missing, s3Server } from '../support/s3.ts'
@@ -151,6 +152,43 @@ function auditSuite(engine: EngineUnderTest): void {
     const { missingResults, damagedResults } = await backUp(placeIn(config), join(folder, 'two.backup'))
     assert.deepEqual([missingResults, damagedResults], [[first], []])
     await Promise.all([db.close(), restored.db.close()])
+  })
+}
+
+function fileSuite(engine: EngineUnderTest): void {
+  it('a backup restores the files of rows and of deleted rows, and no others', async (t) => {
+    const [{ folder, remove }, from, to] = [newFolder(), await engine.place(), await engine.place()]
+    t.after(async () => {
+      await Promise.all([from.remove(), to.remove()])
+      remove()
+    })
+    const at = ({ url }: TestPlace, name: string) =>
+      configIn(join(folder, name), engine.name === 'postgres' ? { DATABASE_URL: url } : {})
+    const config = at(from, 'one')
+    const { db } = await openStores(config)
+    const store = await openResults(resultsUrlOf(config.storage))
+    const now = new Date().toISOString()
+    for (const [id, key] of [...['fil_stored', 'fil_kept', 'fil_unused', 'fil_uploading'].entries()]) {
+      const owner = { table: 'resource_notes', id }
+      await addUpload(db, key, owner, Date.now())
+      const writer = await store.create(key)
+      await writer.write(`content of ${key}`)
+      const file = { key, ...(await writer.finish()) }
+      if (key !== 'fil_uploading') await db.write((tx) => placeFile(tx, file, owner, now))
+      if (key === 'fil_kept') await db.write((tx) => keepFiles(tx, owner.table, [id], Date.now()))
+      if (key === 'fil_unused')
+        await db.write((tx) => releaseFiles(tx, { table: owner.table, ids: [id], state: 'stored' }, Date.now()))
+    }
+    const file = join(folder, 'one.backup')
+    const { missingResults, damagedResults } = await backUp(placeIn(config), file, { passphrase })
+    assert.deepEqual([missingResults, damagedResults], [[], []])
+    await db.close()
+    const moved = at(to, 'two')
+    await restoreTo(placeIn(moved), file)
+    const restored = await openResults(resultsUrlOf(moved.storage))
+    assert.deepEqual((await restored.keys()).toSorted(), ['fil_kept', 'fil_stored'])
+    const content = Buffer.concat(await (await restored.open('fil_kept')).toArray()).toString()
+    assert.equal(content, 'content of fil_kept')
   })
 }
 
@@ -323,6 +361,7 @@ function refusalSuite(engine: EngineUnderTest): void {
 onSqlite((engine) => {
   restoreSuite(engine)
   auditSuite(engine)
+  fileSuite(engine)
   refusalSuite(engine)
 
   describe('results in a bucket', { skip: s3Missing }, () => {
@@ -362,6 +401,7 @@ onPostgres((engine) => {
   describe('with pg_dump', { skip: hasPgDump ? false : 'pg_dump is not installed' }, () => {
     restoreSuite(engine)
     auditSuite(engine)
+    fileSuite(engine)
     refusalSuite(engine)
   })
 })
