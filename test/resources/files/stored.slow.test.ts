@@ -10,7 +10,7 @@ import { collection, File, Line, Ref, service, Type } from '../../../src/plinth.
 import { expireDeletedRows } from '../../../src/storage/deleted-rows.ts'
 import { abandonUploads, addUpload } from '../../../src/storage/stored-files.ts'
 import { appOn, token } from '../../support/app.ts'
-import { forEachEngine } from '../../support/engines.ts'
+import { forEachEngine, onSqlite } from '../../support/engines.ts'
 
 const scan = Type.Optional(File({ maxBytes: 50_000_000, types: ['application/pdf', 'application/octet-stream'] }))
 const folders = collection({ path: '/folders', noun: 'folder', body: Type.Object({ title: Line(1, 40) }) })
@@ -242,6 +242,40 @@ forEachEngine((engine) => {
       service.results.create = create
       assert.equal(answer.statusCode, 201, answer.body)
       assert.ok(ahead < 4_000_000, `${ahead} bytes were buffered`)
+    })
+  })
+})
+
+onSqlite((engine) => {
+  describe('a slow upload', () => {
+    const patience = { requestTimeout: 500, headersTimeout: 400, connectionsCheckingInterval: 50 }
+    const service = appOn(engine, { definition, patience, maxUploads: 1 })
+
+    it('408 if the body does not arrive in time, which leaves nothing and frees the slot', async () => {
+      const scopedAs = { authorization: `Bearer ${token(scopes)}`, 'x-forwarded-proto': 'https' }
+      const created = await service.send({ method: 'POST', url: '/notes', scopes, payload: { text: 'a' } })
+      const path = `/notes/${created.json().id}/scan`
+      await service.app.listen({ port: 0, host: '127.0.0.1' })
+      const { port } = service.app.server.address() as AddressInfo
+      for (let round = 0; round < 2; round++) {
+        const request = httpRequest({
+          host: '127.0.0.1',
+          port,
+          path,
+          method: 'PUT',
+          headers: { ...scopedAs, ...binary },
+        })
+        request.on('error', () => {})
+        const answered = new Promise<number | undefined>((resolve) =>
+          request.once('response', (response) => resolve(response.resume().statusCode)),
+        )
+        request.write(randomBytes(300_000))
+        assert.equal(await answered, 408)
+        request.destroy()
+        const count = () => service.db.read.selectFrom('storedFiles').select('key').execute()
+        while ((await count()).length > 0) await turn()
+      }
+      assert.deepEqual(await service.results.keys(), [])
     })
   })
 })
