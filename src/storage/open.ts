@@ -1,6 +1,7 @@
 import { type Database, maxConnections, type OnCommit, type ReadOnlyDatabase } from './database.ts'
 import type { SetTimer } from './scans/scan.ts'
 import type { Snapshot } from './snapshots/snapshot.ts'
+import type { SqliteOptions } from './sqlite/open.ts'
 import { sqlitePath } from './sqlite/path.ts'
 import type { Unindexed } from './text-index/builder.ts'
 
@@ -14,6 +15,8 @@ export interface OpenOptions {
   /** Timers that enforce the time limit of scans; default: real timers. */
   setTimer?: SetTimer
   onCommit?: OnCommit
+  /** Set if several threads of this process use the SQLite file. */
+  shared?: SqliteOptions['shared']
   /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
   /** Called once with the path of a SQLite file when a statement meets a damaged page. */

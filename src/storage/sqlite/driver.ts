@@ -8,7 +8,8 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
-import type { ChangeLog, RecorderOf, RecordRun } from './changes.ts'
+import type { RecorderOf, RecordRun } from './change-recorder.ts'
+import type { ChangeLog } from './changes.ts'
 import type { DamageGuard } from './damage.ts'
 
 /** A prepared statement. `toRow` converts its rows from arrays to objects; null if the statement returns no rows. */

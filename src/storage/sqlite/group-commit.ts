@@ -1,6 +1,7 @@
 import type { StatementSync } from 'node:sqlite'
 import type { OnCommit, Write } from '../database.ts'
 import type { SqliteHandle } from './driver.ts'
+import type { WriteLock } from './write-lock.ts'
 
 interface Waiting<Tx> {
   unit: (tx: Tx) => Promise<unknown>
@@ -11,6 +12,10 @@ interface Waiting<Tx> {
 export interface GroupCommitOptions {
   /** Measures durations in ms. */
   monotonic?: () => number
+  /** Held during each transaction; null if no other thread writes. */
+  lock?: WriteLock | null
+  /** Called at the beginning of each transaction. */
+  onBegin?: () => void
   /** Called after the commit, before the units resolve. */
   onCommit?: OnCommit
   onRollback?: () => void
@@ -31,16 +36,20 @@ const sqliteBusy = 5
  * A unit must await nothing but the database, because all later units wait for it.
  */
 export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, options: GroupCommitOptions = {}): Write<Tx> {
-  const { monotonic = () => performance.now(), onCommit = () => {}, onRollback = () => {} } = options
+  const { monotonic = () => performance.now(), lock = null } = options
+  const { onBegin = () => {}, onCommit = () => {}, onRollback = () => {} } = options
   const { db } = handle
   const waiting: Waiting<Tx>[] = []
   let isRunning = false
 
   async function runBatch(): Promise<void> {
+    // Units that arrive while this thread waits for the lock belong to the same transaction.
+    await lock?.lock()
     const batch = waiting.splice(0, unitsPerCommit)
     const beganMs = monotonic()
     try {
       await begin(handle)
+      onBegin()
       const settlers = await runUnits(handle, tx, batch)
       handle.statement('commit').run.run()
       onCommit(batch.length, (monotonic() - beganMs) / 1_000)
@@ -49,6 +58,8 @@ export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, options: GroupComm
       if (db.isOpen && db.isTransaction) db.exec('rollback')
       onRollback()
       for (const { reject } of batch) reject(error)
+    } finally {
+      lock?.unlock()
     }
     isRunning = waiting.length > 0
     if (isRunning) gather(0, monotonic())

@@ -9,7 +9,9 @@ import { scanThreads } from '../scans/scan-threads.ts'
 import { type ScannerOptions, scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
 import type { Unindexed } from '../text-index/builder.ts'
-import { type ChangeLog, changeLog, type RecorderOf } from './changes.ts'
+import { changeMemory } from './change-numbers.ts'
+import type { RecorderOf } from './change-recorder.ts'
+import { type ChangeLog, changeLog } from './changes.ts'
 import { type DamageGuard, damageGuard } from './damage.ts'
 import {
   openSqliteFile,
@@ -24,11 +26,25 @@ import { groupCommit } from './group-commit.ts'
 import { readOnlyLocation } from './path.ts'
 import { type SharedReads, sharedReads } from './shared-reads.ts'
 import { sqliteTextIndex, unindexedAtMost } from './text-index.ts'
+import { unlockFor, writeLock, writeLockMemory } from './write-lock.ts'
 
 const kysely = (handle: SqliteHandle, guard?: DamageGuard, changes?: ChangeLog) =>
   new Kysely<Tables>({ dialect: sqliteDialect(handle, guard, changes), plugins: [new CamelCasePlugin()] })
 
+/** What the threads that use one SQLite file share. */
+export interface SqliteMemory {
+  lock: SharedArrayBuffer
+  changes: SharedArrayBuffer
+}
+
+export const sqliteMemory = (): SqliteMemory => ({ lock: writeLockMemory(), changes: changeMemory() })
+
+/** Releases what a thread held when it ended. */
+export const releaseThread = ({ lock }: SqliteMemory, thread: number): void => unlockFor(lock, thread)
+
 export interface SqliteOptions {
+  /** Set if several threads of this process use the file; `thread` is the number of this one, at least 1. */
+  shared?: { memory: SqliteMemory; thread: number } | null
   setTimer: SetTimer
   onCommit?: OnCommit
   /** Receives errors from background work that no caller awaits. */
@@ -40,10 +56,12 @@ export interface SqliteOptions {
 }
 
 /** Opens a SQLite file, or creates it: one connection for writes, one for reads, and threads for scans. */
-export function openSqlite(url: string, path: string, options: SqliteOptions): Database {
-  const { setTimer, onError = () => {}, onCommit = () => {}, unindexed = unindexedAtMost } = options
-  const guard = damageGuard((error) => options.onDamage?.(error, path))
-  const changes = changeLog({ version: () => dataVersion(writer), look: () => reads.look() })
+export function openSqlite(url: string, path: string, given: SqliteOptions): Database {
+  const { setTimer, onError = () => {}, onCommit = () => {}, unindexed = unindexedAtMost, shared = null } = given
+  const lock = shared && writeLock(shared.memory.lock, shared.thread)
+  const guard = damageGuard((error) => given.onDamage?.(error, path))
+  const numbers = { ...countsOf(() => ({ writer, reader })), look: () => reads.look() }
+  const changes = changeLog({ ...numbers, shared: shared && lock && { memory: shared.memory.changes, lock } })
   const { writer, reader } = openFiles(path, changes.recorderOf)
   const tx = kysely(writer, guard, changes)
   const reads = sharedReads(reader, changes.detect)
@@ -51,12 +69,13 @@ export function openSqlite(url: string, path: string, options: SqliteOptions): D
   const execute: ScannerOptions['execute'] = ({ sql, parameters }, signal) =>
     threads.run({ sql, values: sqliteValues(parameters) }, signal).catch(guard.rethrow)
   const scans = scanner({ running: 2, runningPerAccount: 1, setTimer, execute })
-  const afterCommit = (units: number, seconds: number) => {
+  const onCommitted: OnCommit = (units, seconds) => {
     changes.committed()
     reads.end()
     onCommit(units, seconds)
   }
-  const write = guardedWrite(groupCommit(writer, tx, { onCommit: afterCommit, onRollback: changes.rolledBack }), guard)
+  const options = { lock, onBegin: changes.began, onCommit: onCommitted, onRollback: changes.rolledBack }
+  const write = guardedWrite(groupCommit(writer, tx, options), guard)
   const access = { read: kysely(reader, guard), write, scan: scans.scan }
   const textIndex = sqliteTextIndex({ ...access, path, setTimer, newToken: randomUUID, unindexed, onError })
   const database: Database = {
@@ -92,9 +111,19 @@ export function openSqliteReadOnly(url: string, path: string): ReadOnlyDatabase 
   return { engine: sqlite, url, isUnused, read: kysely(handle), close: async () => handle.db.close() }
 }
 
-function dataVersion({ statement }: SqliteHandle): number {
-  const [row] = rowsOfStatement(statement('pragma data_version'), []) as { data_version: number }[]
-  return (row as { data_version: number }).data_version
+/** Reads and sets the numbers by which changes of the file are noticed. */
+const countsOf = (handles: () => Record<'writer' | 'reader', SqliteHandle>) => ({
+  dataVersion: () => pragma(handles().writer, 'data_version'),
+  commits: {
+    begun: () => pragma(handles().writer, 'user_version'),
+    last: () => pragma(handles().reader, 'user_version'),
+    set: (commits: number) => handles().writer.db.exec(`pragma user_version = ${commits}`),
+  },
+})
+
+function pragma({ statement }: SqliteHandle, name: 'data_version' | 'user_version'): number {
+  const [row] = rowsOfStatement(statement(`pragma ${name}`), []) as Record<string, number>[]
+  return (row as Record<string, number>)[name] as number
 }
 
 /** Opens the connections for writes and for reads. */

@@ -1,0 +1,92 @@
+import type { RowId } from '../ids.ts'
+import type { Recorded } from './change-recorder.ts'
+
+const [rowBuckets, tableBuckets] = [2 ** 16, 2 ** 10]
+const numberBytes = Float64Array.BYTES_PER_ELEMENT
+const changeBytes = (2 + 2 * tableBuckets + rowBuckets + 1) * numberBytes
+
+/** Creates memory that several threads can use. */
+export const changeMemory = (): SharedArrayBuffer => new SharedArrayBuffer(changeBytes)
+
+/** For each table and row, the number of the last transaction that may have changed it. */
+export interface ChangeNumbers {
+  /** Returns the number of the last transaction. */
+  last: () => number
+  lastOf: (table: string) => number
+  lastOfRow: (table: string, id: RowId) => number
+  /** Adds a transaction that may have changed everything. */
+  addUnknown: () => void
+  /** Adds a transaction. */
+  add: (changed: Recorded) => void
+  /** How many commits of the file the numbers contain. */
+  commits: () => number
+  setCommits: (commits: number) => void
+}
+
+/**
+ * Returns the numbers in a memory. Rows share buckets, and so do tables: the change of a row may count for another row as
+ * well, but no change is missed.
+ *
+ * The numbers change only while the write lock is held. Reading one without the lock is safe: a value of 8 bytes is read as
+ * a whole, and a write is acknowledged only after its numbers are stored.
+ */
+export function changeNumbers(memory: ArrayBufferLike = new ArrayBuffer(changeBytes)): ChangeNumbers {
+  /** The number of the last transaction, and of the last one that may have changed everything. */
+  const latest = new Float64Array(memory, 0, 2)
+  /** For each table the last change of any row, added ones included, and the last change of unknown rows. */
+  const tables = new Float64Array(memory, latest.byteLength, 2 * tableBuckets)
+  const rows = new Float64Array(memory, tables.byteOffset + tables.byteLength, rowBuckets)
+  const commits = new Int32Array(memory, rows.byteOffset + rows.byteLength, 1)
+  const read = (part: Float64Array, at: number) => part[at] as number
+  const tableAt = tablePositions()
+  const increment = () => {
+    latest[0] = read(latest, 0) + 1
+    return read(latest, 0)
+  }
+  return {
+    last: () => read(latest, 0),
+    lastOf: (table) => Math.max(read(latest, 1), read(tables, tableAt(table))),
+    lastOfRow: (table, id) =>
+      Math.max(read(latest, 1), read(tables, tableAt(table) + 1), read(rows, bucketOf(table, id))),
+    addUnknown: () => {
+      latest[1] = increment()
+    },
+    add: (changed) => {
+      const number = increment()
+      if (changed.isEverything) latest[1] = number
+      for (const table of changed.grown) tables[tableAt(table)] = number
+      for (const [table, id] of changed.rows) {
+        tables[tableAt(table)] = number
+        rows[bucketOf(table, id)] = number
+      }
+      for (const table of changed.tables) tables.fill(number, tableAt(table), tableAt(table) + 2)
+    },
+    commits: () => Atomics.load(commits, 0),
+    setCommits: (count) => void Atomics.store(commits, 0, count),
+  }
+}
+
+/** Returns a function that returns the position of a table's numbers. */
+function tablePositions(): (table: string) => number {
+  const known = new Map<string, number>()
+  return (table) => {
+    const before = known.get(table)
+    if (before !== undefined) return before
+    const position = 2 * (hashOf(table) % tableBuckets)
+    known.set(table, position)
+    return position
+  }
+}
+
+/** Returns the bucket of a row: 16 bits of a multiplicative hash. */
+function bucketOf(table: string, id: RowId): number {
+  // The first and the last letter tell most tables apart; tables that share buckets only cost a read.
+  const ofTable = table.charCodeAt(0) * 257 + table.charCodeAt(table.length - 1)
+  return Math.imul((typeof id === 'number' ? id : hashOf(id)) ^ ofTable, 0x9e_37_79_b1) >>> 16
+}
+
+function hashOf(text: string): number {
+  let hash = 0
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash, 31) + text.charCodeAt(at)
+  return hash >>> 0
+}

@@ -1,0 +1,44 @@
+/** A lock that the threads of a process share, for writes to one SQLite file. */
+export interface WriteLock {
+  /** Takes the lock. Returns undefined if it is free, otherwise a promise that resolves once this thread has it. */
+  lock: () => undefined | Promise<void>
+  /** Takes the lock if it is free; returns whether it did. */
+  tryLock: () => boolean
+  unlock: () => void
+}
+
+const [stateAt, ownerAt] = [0, 1]
+/** The states of the lock. In the last one, its owner must wake a waiting thread. */
+const [free, taken, contended] = [0, 1, 2]
+
+/** Creates the memory of a lock, to pass to every thread. */
+export const writeLockMemory = (): SharedArrayBuffer => new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT)
+
+/** Returns the lock for a thread, whose number is at least 1. */
+export function writeLock(memory: SharedArrayBuffer, thread: number): WriteLock {
+  const words = new Int32Array(memory)
+  const own = () => Atomics.store(words, ownerAt, thread)
+  const tryLock = () => {
+    const isFree = Atomics.compareExchange(words, stateAt, free, taken) === free
+    if (isFree) own()
+    return isFree
+  }
+  const wait = async () => {
+    while (Atomics.exchange(words, stateAt, contended) !== free) {
+      await Atomics.waitAsync(words, stateAt, contended).value
+    }
+    own()
+  }
+  return { tryLock, lock: () => (tryLock() ? undefined : wait()), unlock: () => release(words) }
+}
+
+/** Releases the lock of a thread that has ended; does nothing if the thread does not have it. */
+export function unlockFor(memory: SharedArrayBuffer, thread: number): void {
+  const words = new Int32Array(memory)
+  if (Atomics.load(words, ownerAt) === thread) release(words)
+}
+
+function release(words: Int32Array): void {
+  Atomics.store(words, ownerAt, 0)
+  if (Atomics.exchange(words, stateAt, free) === contended) Atomics.notify(words, stateAt, 1)
+}
