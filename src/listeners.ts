@@ -11,6 +11,7 @@ import { patienceWith } from './http/server/server-options.ts'
 import type { Log } from './logging/entries.ts'
 import { metricsServer } from './metrics/listener.ts'
 import type { Metrics } from './metrics/metrics.ts'
+import type { ThreadContext } from './threads/context.ts'
 import { shareTicketKey, type TicketOptions } from './tls/session-tickets.ts'
 
 export interface ListenersOptions
@@ -18,6 +19,8 @@ export interface ListenersOptions
     Pick<RedirectOptions, 'baseUrl' | 'onPlaintext'>,
     Omit<TicketOptions, 'onError'> {
   config: Config
+  /** Set if other threads of the process listen on the same ports. */
+  thread: Pick<ThreadContext, 'number'> | null
   app: FastifyInstance
   /** Aborted when the service begins to stop. */
   stopping: AbortController
@@ -45,11 +48,13 @@ const cutMs = 22_000
  * listener for metrics, which closes last.
  */
 export function listenersOf(options: ListenersOptions): Listeners {
-  const { config, app, stopping, later, onRefused, ...redirecting } = options
+  const { config, app, stopping, later, onRefused, thread, ...redirecting } = options
   const { host, port, httpPort, drainSeconds, maxConnections, maxConnectionsPerAddress, trustedProxies } = config.http
   const redirects = httpPort !== 0 && config.http.tls === 'on'
   const redirect = redirectServer({ ...redirecting, later, onHealth: app.routing })
-  const monitor = monitorOf(options)
+  const monitor = thread === null || thread.number === 1 ? monitorOf(options) : null
+  const reusePort = thread !== null
+  const address = { host, port, reusePort }
   const servers = redirects ? [app.server, redirect] : [app.server]
   const drains = servers.map((server) => drainable(server, { later }))
   const limitConnections = connectionLimits({
@@ -68,12 +73,12 @@ export function listenersOf(options: ListenersOptions): Listeners {
     open: async () => {
       stopTickets = await shareTickets(options)
       if (config.http.http2 && app.server instanceof TlsServer) drains.push(await openHttp2(app.server, options))
-      await app.listen({ host, port }).catch(refuseListening({ host, port, setting: 'PLINTH_PORT' }))
+      await app.listen(address).catch(refuseListening({ host, port, setting: 'PLINTH_PORT' }))
       if (redirects) {
         const refuse = refuseListening({ host, port: httpPort, setting: 'PLINTH_HTTP_PORT' })
-        await once(redirect.listen(httpPort, host), 'listening').catch(refuse)
+        await once(redirect.listen({ port: httpPort, host, reusePort }), 'listening').catch(refuse)
       }
-      await monitor.open()
+      await monitor?.open()
       isOpen = true
     },
     close: async () => {
@@ -84,7 +89,7 @@ export function listenersOf(options: ListenersOptions): Listeners {
       })
       if (isOpen) await drain()
       await Promise.all([app.close(), new Promise((resolve) => redirect.close(resolve))])
-      await monitor.close()
+      await monitor?.close()
       cancelCut()
     },
   }
@@ -153,6 +158,18 @@ const refuseListening =
     if (explain === undefined) throw error
     throw new Error(`Cannot listen on ${address.host} port ${address.port}: ${explain(address)}`, { cause: error })
   }
+
+/** Throws an error if another process listens on a port of the service. Listeners that share a port do not notice it. */
+export async function refusePortInUse({ http: { host, port, httpPort, tls } }: Config): Promise<void> {
+  const addresses: ListenAddress[] = [{ host, port, setting: 'PLINTH_PORT' }]
+  if (httpPort !== 0 && tls === 'on') addresses.push({ host, port: httpPort, setting: 'PLINTH_HTTP_PORT' })
+  for (const address of addresses) {
+    const server = createServer().listen(address.port, address.host)
+    await once(server, 'listening').catch(refuseListening(address))
+    server.close()
+    await once(server, 'close')
+  }
+}
 
 /**
  * Returns a free port chosen by the operating system. Tokens and links contain the port, so it must be known before

@@ -12,6 +12,8 @@ export interface ObservationOptions extends Omit<SamplerOptions, 'onError' | 'me
   /** How many responses per second the request log stores; 0 for none. */
   requestLogRate: number
   dataDir: string
+  /** Whether to store samples of the metrics, which one thread of a process does. */
+  samples: boolean
   metrics: Metrics
   random: RandomBytes
   onErrorOf: (what: string) => (error: unknown) => void
@@ -54,20 +56,18 @@ export function startObservation(options: ObservationOptions): Observation {
   const traffic = trafficCounter({ db, node, now, onError: onErrorOf('traffic') })
   const logging = { ...options, rate, onUnlogged: metrics.onUnlogged, onError: onErrorOf('request log') }
   const log = rate === 0 ? null : requestLog(logging)
-  const sampler = startSampler({
-    ...options,
-    freeBytes: async () => {
-      const { bavail, bsize } = await statfs(options.dataDir)
-      return bavail * bsize
-    },
-    onError: onErrorOf('metrics history'),
-  })
+  const freeBytes = async () => {
+    const { bavail, bsize } = await statfs(options.dataDir)
+    return bavail * bsize
+  }
+  const sampling = { ...options, freeBytes, onError: onErrorOf('metrics history') }
+  const sampler = options.samples ? startSampler(sampling) : null
   return {
     onResponse: (line) => {
       if (line.client !== undefined) perDay.count(line.client)
       traffic.count(line)
       log?.add(line)
     },
-    close: () => Promise.all([sampler.close(), traffic.close(), log?.close(), perDay.close()]),
+    close: () => Promise.all([sampler?.close(), traffic.close(), log?.close(), perDay.close()]),
   }
 }

@@ -22,6 +22,8 @@ import { rowAccess } from './row-access.ts'
 import type { SharedClock } from './storage/clock.ts'
 import { pooledRandom } from './storage/ids.ts'
 import { existingMasterKey, type Stores } from './stores.ts'
+import type { ThreadContext } from './threads/context.ts'
+import { sharedRevocations, sharedWakes } from './threads/memory.ts'
 import type { Tracing } from './tracing/open.ts'
 import { versionCallCounter } from './versioning/call-counts.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
@@ -39,6 +41,8 @@ interface Opening extends Stores {
   log: Log
   metrics: Metrics
   onClose: OnClose
+  /** Null if the service runs in one thread. */
+  thread: ThreadContext | null
   wall: () => number
   monotonic: () => number
   later: (ms: number, run: () => void) => () => void
@@ -48,8 +52,8 @@ const hourMs = 3_600_000
 
 /** Opens the components that the HTTP service and the background worker share. */
 export async function openParts(config: Config, definition: Definition, opening: Opening) {
-  const { db, sealer, version, lives, log, metrics, onClose, wall, monotonic } = opening
-  const revocations: RevocationEpoch = { count: 0 }
+  const { db, sealer, version, lives, log, metrics, onClose, thread, wall, monotonic } = opening
+  const revocations: RevocationEpoch = thread ? sharedRevocations(thread.memory) : { count: 0 }
   const closeLater = <Part extends { close: () => unknown }>(part: Part): Part => {
     onClose(part.close)
     return part
@@ -67,7 +71,7 @@ export async function openParts(config: Config, definition: Definition, opening:
   const rules = limitRules(config.rateLimits)
   const tracing = await openTraces(config, opening)
   const { eventAccess, reportAccess } = rowAccess(definition, { db, now })
-  const nodeId = await addNode(config, definition, opening, clock)
+  const nodeId = thread?.nodeId ?? (await addNode(config, definition, opening, clock))
   const random = pooledRandom(randomBytes)
   return {
     limits: rules && { rules, monotonic, counters: closeLater(await openLimits(config, now, opening)) },
@@ -75,6 +79,7 @@ export async function openParts(config: Config, definition: Definition, opening:
     ...{ definition, lives, shapes: eventShapes(definition, lives), policy, results },
     queue: await openQueue({
       ...{ db, now, random: Math.random, onError: onJobFailed, onRun: metrics.onRun, startSpan: tracing?.startJobSpan },
+      wakes: thread && sharedWakes(thread.memory),
     }),
     kinds: reportKinds(definition),
     ...{ eventAccess, reportAccess },
@@ -91,12 +96,18 @@ export async function openParts(config: Config, definition: Definition, opening:
   }
 }
 
+type Joining = Pick<Opening, 'db' | 'dataDir' | 'version' | 'log' | 'onClose'>
+
 /**
  * Adds this process to the nodes until it closes; returns its id. Call it before the queue is opened, because after a
  * refusal only what already has a closer is closed.
  */
-async function addNode(config: Config, definition: Definition, opening: Opening, clock: SharedClock): Promise<string> {
-  const { db, dataDir, version, log, onClose } = opening
+export async function addNode(
+  config: Config,
+  definition: Definition,
+  { db, dataDir, version, log, onClose }: Joining,
+  clock: SharedClock,
+): Promise<string> {
   const masterKey = existingMasterKey(config.storage.masterKey, dataDir) ?? Buffer.alloc(0)
   const { id, leave } = await registerNode({
     ...{ db: db.reserved, clock, random: randomBytes },
@@ -120,7 +131,11 @@ type Observed = Opening & Pick<ObservationOptions, 'node' | 'now' | 'random' | '
 /** Starts to record the responses of this process until it closes. */
 function observation(config: Config, options: Observed) {
   const { requestLogRate } = config.service
-  const { onResponse, close } = startObservation({ ...options, requestLogRate })
+  const { thread } = options
+  // Each thread stores rows of its own, under a name of its own.
+  const node = thread === null ? options.node : `${options.node}.${thread.number}`
+  const samples = thread === null || thread.number === 1
+  const { onResponse, close } = startObservation({ ...options, node, samples, requestLogRate })
   options.onClose(close)
   return { onResponse, requestLogRate }
 }

@@ -6,8 +6,19 @@ import { watchKeys } from './storage/data-keys/open.ts'
 import type { OnCommit } from './storage/database.ts'
 import { refuseDamage } from './storage/sqlite/damage.ts'
 import { lockSqlite } from './storage/sqlite/lock.ts'
-import { dataFolder, openStoresIn, type StoreNotices } from './stores.ts'
+import { dataFolder, openStoresIn, type Sharing, type StoreNotices, type Stores } from './stores.ts'
 import { takeOver } from './worker.ts'
+
+type Notices = StoreNotices & { now: () => number; onError: (error: unknown) => void; onCommit: OnCommit }
+
+/**
+ * Opens the stores of a thread, after the main thread has opened those of the node. If the function rejects, nothing is left
+ * open.
+ */
+export async function openThreadStores(config: Config, declared: Definition, sharing: Sharing, notices: Notices) {
+  const stores = await openStoresIn(config, dataFolder(config), sharing, notices)
+  return watched(stores, declared, notices, {})
+}
 
 /**
  * Opens the stores of a node, and adapts the definition to the stored column names. Holds a lock until
@@ -19,7 +30,8 @@ import { takeOver } from './worker.ts'
 export async function openServedStores(
   config: Config,
   declared: Definition,
-  { now, ...notices }: StoreNotices & { now: () => number; onError: (error: unknown) => void; onCommit: OnCommit },
+  { now, ...notices }: Notices,
+  sharing: Sharing = {},
 ) {
   const dataDir = dataFolder(config)
   const url = databaseUrlOf(config.storage)
@@ -30,24 +42,35 @@ export async function openServedStores(
     const stores = await openStoresIn(
       config,
       dataDir,
-      { tables: declared.tables, version: declared.info.version },
+      { ...sharing, migrating: { tables: declared.tables, version: declared.info.version } },
       notices,
     )
-    try {
-      if (unlock !== null) await takeOver(stores.db, now)
-      const definition = await storedDefinition(stores.db.read, declared)
-      const stopWatching = watchKeys(stores.reloadKeys, notices.onError)
-      const close = () =>
-        stopWatching()
-          .then(() => stores.db.close())
-          .finally(leave)
-      return { ...stores, definition, close }
-    } catch (error) {
-      await stores.db.close()
-      throw error
-    }
+    const prepare = async () => unlock && (await takeOver(stores.db, now))
+    return await watched(stores, declared, notices, { prepare, leave })
   } catch (error) {
     await leave()
+    throw error
+  }
+}
+
+/** Adapts the definition to the stored column names, and loads the data keys again until the stores are closed. */
+async function watched(
+  stores: Stores,
+  declared: Definition,
+  { onError }: Pick<Notices, 'onError'>,
+  { prepare = async () => {}, leave = () => {} }: { prepare?: () => Promise<unknown>; leave?: () => unknown },
+) {
+  try {
+    await prepare()
+    const definition = await storedDefinition(stores.db.read, declared)
+    const stopWatching = watchKeys(stores.reloadKeys, onError)
+    const close = () =>
+      stopWatching()
+        .then(() => stores.db.close())
+        .finally(leave)
+    return { ...stores, definition, close }
+  } catch (error) {
+    await stores.db.close()
     throw error
   }
 }

@@ -59,7 +59,7 @@ export interface StoreNotices
  */
 export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
   await checkAddress(config)
-  return openStoresIn(config, dataFolder(config), { tables })
+  return openStoresIn(config, dataFolder(config), { migrating: { tables } })
 }
 
 /** Throws `ConfigError` if only a connection pooler is configured, and not the server behind it. */
@@ -69,13 +69,20 @@ export async function checkAddress({ storage: { databaseUrl, directUrl } }: Conf
   await (await connectToServer(databaseUrl, 'plinth')).end()
 }
 
+/** How the threads of a process share its database; by default, one thread has it alone. */
+export type Sharing = Pick<OpenOptions, 'shared' | 'divisor'>
+
 /**
- * Works like `openStores`, but expects a folder that `dataFolder` has created; `version` is the definition's version.
+ * Works like `openStores`, but expects a folder that `dataFolder` has created. Migrates only if `migrating` is set;
+ * `version` is the definition's version.
  */
 export async function openStoresIn(
   config: Config,
   dataDir: string,
-  { tables, version }: { tables: readonly ResourceTable[]; version?: string | undefined },
+  {
+    migrating,
+    ...sharing
+  }: Sharing & { migrating?: Pick<MigrateOptions, 'version'> & { tables: readonly ResourceTable[] } },
   notices: StoreNotices = {},
 ): Promise<Stores> {
   const { beforeMigration, onKeyCreated, onMigrated, onKeysChanged, onMasterKeyReplaced } = notices
@@ -83,12 +90,12 @@ export async function openStoresIn(
   const key = masterKey(config, dataDir, onKeyCreated)
   const poolerUrl = poolerUrlOf(config.storage)
   const db = await openDatabase(databaseUrlOf(config.storage), {
-    ...{ poolerUrl, onError, onDamage },
+    ...{ ...sharing, poolerUrl, onError, onDamage },
     ...(onCommit && { onCommit }),
   })
   try {
     await beforeMigration?.(db, key)
-    const migrations = await migrate(db, { tables, version, onMigrated })
+    const migrations = migrating ? await migrate(db, { ...migrating, onMigrated }) : []
     const { sealer, reload } = await openSealer(db, {
       masterKey: () => existingMasterKey(config.storage.masterKey, dataDir) ?? key,
       ...{ columns: sealedColumns, now: Date.now, random: (size) => randomBytes(size) },

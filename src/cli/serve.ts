@@ -1,6 +1,7 @@
 import closeWithGrace from 'close-with-grace'
 import type { Config } from '../config/config.ts'
 import { guessableSecrets, refuseUnsafeProcess } from '../config/production-checks.ts'
+import type { Service } from '../lifecycle.ts'
 import { startService } from '../start.ts'
 import { greeting, logStart } from './greeting.ts'
 import type { LoadedDefinition } from './load-definition.ts'
@@ -13,7 +14,7 @@ const parentCheckMs = 500
  */
 export async function serve(config: Config, loaded: LoadedDefinition, version: string): Promise<void> {
   refuseUnsafeProcess(config)
-  const service = await startService(config, loaded.definition, version)
+  const service = await start(config, loaded, version)
   const { close } = closeWithGrace({ delay: stopLimitMs, logger: false }, async ({ err, signal }) => {
     if (err) service.log.error({ err }, 'service failed')
     await service.close(signal ?? (err ? 'error' : 'end of the parent process'))
@@ -27,6 +28,15 @@ export async function serve(config: Config, loaded: LoadedDefinition, version: s
   const started = { service, config, loaded, version }
   await logStart(started)
   if (!config.production) process.stdout.write(await greeting(started, process.stdout, process.env))
+}
+
+/** Starts a service in one thread or, if it serves requests, in as many as configured. */
+async function start(config: Config, loaded: LoadedDefinition, version: string): Promise<Service> {
+  const { threads, roles } = config.service
+  const isServing = roles.includes('api') || roles.includes('auth')
+  if (threads === 1 || !isServing) return startService(config, loaded.definition, version)
+  const { startThreadedService } = await import('../threads/start.ts')
+  return startThreadedService(config, loaded, version)
 }
 
 /** Stops a service started by `npm start` when its parent process exits, because npm does not forward SIGTERM. */

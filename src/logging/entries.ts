@@ -67,6 +67,7 @@ export const entries = {
     ['owner', 'dropped', 'maxWaiting'],
     'An owner had too many waiting deliveries; at most one line an hour for each owner',
   ),
+  'thread replaced': warn(['thread', 'role'], 'A thread had ended; another one serves in its place'),
   'clock not comparable': warn(['err'], 'The clock of the database could not be read; one line until it can'),
   'clock out of step': warn(
     ['aheadMs', 'ready'],
@@ -96,6 +97,11 @@ export const entries = {
   'database damaged': error(
     ['file', 'err'],
     'A statement met a damaged page of the SQLite file; nothing is written to it any more, and the node is not ready',
+  ),
+  'thread failed': error(['thread', 'role', 'err'], 'An uncaught error ended a thread, or it could not start again'),
+  'thread hangs': error(
+    ['thread', 'role', 'seconds'],
+    'A thread did not react for so many seconds, such as in an endless loop of the definition; it is replaced',
   ),
   'service failed': error(['err'], 'An uncaught error stops the service'),
   'job failed': error(

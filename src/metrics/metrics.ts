@@ -1,4 +1,4 @@
-import { Gauge, Registry } from 'prom-client'
+import { AggregatorRegistry, Gauge, type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client'
 import { type AccessReports, accessMetrics } from './access.ts'
 import { type CountedLine, httpRequests, type ResponseTotals, type VersionPaths } from './http-requests.ts'
 import { type FileStateOptions, fileState, processMetrics } from './process-state.ts'
@@ -16,9 +16,17 @@ export interface MetricsOptions {
   monotonic: () => number
   /** Whether to include the metrics of the process. Set this only once per process. */
   ofProcess: boolean
+  /** Returns what the other threads of the process have counted. */
+  others?: () => Promise<Counted[]>
 }
 
-/** What this process has counted since its start. */
+/** What one thread has counted, as sent to another thread. */
+export interface Counted {
+  metrics: MetricObjectWithValues<MetricValue<string>>[]
+  totals: Totals
+}
+
+/** What a thread or a process has counted since its start. */
 export interface Totals extends ResponseTotals {
   /** Calls to webhooks that delivered an event, and calls that failed. */
   delivered: number
@@ -38,17 +46,36 @@ export interface Metrics extends AccessReports, WorkReports {
   onResponse: (line: CountedLine & { client: string | undefined }) => void
   /** Counts responses that are missing in the request log. */
   onUnlogged: (count: number) => void
-  totals: () => Totals
+  /** Returns the totals of all threads of this process. */
+  totals: () => Promise<Totals>
+  /** Returns what this thread alone has counted. */
+  counted: () => Promise<Counted>
   /** Reads the queues and other state of the database, as for a scrape; null if that fails, or before `watch`. */
   readState: () => Promise<StoredState | null>
   /** Adds the metrics that are read when the monitoring system requests them (a scrape). */
   watch: (sources: StoredStateOptions & FileStateOptions & TableSizesOptions) => void
 }
 
+const buildInfo = 'plinth_build_info'
+/** The metrics that every thread would report with the same value. */
+const isOfProcess = /^(process_|plinth_process_|plinth_build_info$)/
+
+function addTotals(threads: readonly Totals[]): Totals {
+  const add = (one: readonly number[], other: readonly number[]) =>
+    one.map((count, at) => count + (other[at] as number))
+  return threads.reduce((sum, one) => ({
+    byClass: add(sum.byClass, one.byClass) as Totals['byClass'],
+    durations: add(sum.durations, one.durations),
+    delivered: sum.delivered + one.delivered,
+    deliveryFailures: sum.deliveryFailures + one.deliveryFailures,
+    unlogged: sum.unlogged + one.unlogged,
+  }))
+}
+
 /** Creates the metrics of a process. */
-export function openMetrics({ version, versions, monotonic, ofProcess }: MetricsOptions): Metrics {
+export function openMetrics({ version, versions, monotonic, ofProcess, others }: MetricsOptions): Metrics {
   const registry = new Registry()
-  const info = { name: 'plinth_build_info', help: 'Always 1; the labels name the versions of Plinth and Node.js' }
+  const info = { name: buildInfo, help: 'Always 1; the labels name the versions of Plinth and Node.js' }
   const build = new Gauge({ ...info, labelNames: ['version', 'node'], registers: [registry] })
   build.set({ version, node: process.version }, 1)
   const { count, totals } = httpRequests(registry, versions)
@@ -62,6 +89,9 @@ export function openMetrics({ version, versions, monotonic, ofProcess }: Metrics
   const refreshers: (() => Promise<unknown>)[] = []
   let readState: Metrics['readState'] = async () => null
   if (ofProcess) processMetrics(registry)
+  const ownTotals = (): Totals => ({ ...totals(), ...sums })
+  const countedHere = registry.getMetricsAsArray().map(({ name }) => name)
+  const isCounted = ({ name }: { name: string }) => countedHere.includes(name) && !isOfProcess.test(name)
   return {
     ...reports,
     onCalled: (due, outcome) => {
@@ -72,11 +102,14 @@ export function openMetrics({ version, versions, monotonic, ofProcess }: Metrics
       unlogged.inc(missing)
       sums.unlogged += missing
     },
-    totals: () => ({ ...totals(), ...sums }),
+    totals: async () => addTotals([ownTotals(), ...((await others?.()) ?? []).map((one) => one.totals)]),
+    counted: async () => ({ metrics: (await registry.getMetricsAsJSON()).filter(isCounted), totals: ownTotals() }),
     readState: () => readState(),
     read: async () => {
       await Promise.all(refreshers.map((refresh) => refresh()))
-      return registry.metrics()
+      if (others === undefined) return registry.metrics()
+      const counted = (await others()).map(({ metrics }) => metrics)
+      return AggregatorRegistry.aggregate([await registry.getMetricsAsJSON(), ...counted]).metrics()
     },
     onResponse: (line) => {
       count(line)

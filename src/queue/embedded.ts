@@ -5,13 +5,23 @@ import { iso } from '../storage/ids.ts'
 import { limitExpression } from '../storage/rows/page-query.ts'
 import { type JobStore, type Lease, leaseSeconds, type QueueName, type QueuePosition, queues } from './queue.ts'
 
+/** Wakes all threads of this process that use the same database. */
+export interface SharedWakes {
+  wake: () => void
+  /** Calls `run` after each wake; returns a function that stops this. */
+  onWake: (run: () => void) => () => void
+}
+
 /**
  * Opens the queue in the embedded database: one table, a lease per claimed job, and the row's `fence` as the fencing token.
  */
-export function embeddedStore(db: Database, now: () => number): JobStore {
+export function embeddedStore(db: Database, now: () => number, shared: SharedWakes | null = null): JobStore {
   const wakes = new EventEmitter()
   const insert = db.prepare(db.read.insertInto('jobs').values(jobRow('', '', '', undefined)))
-  const wakeSoon = (queue: QueueName) => setImmediate(() => wakes.emit('wake', queue))
+  const wakeSoon = (queue: QueueName) => setImmediate(() => (shared ? shared.wake() : wakes.emit('wake', queue)))
+  const stopWaking = shared?.onWake(() => {
+    for (const queue of Object.keys(queues)) wakes.emit('wake', queue)
+  })
   return {
     idlePollMs: 5_000,
     onWake: (wake) => void wakes.on('wake', wake),
@@ -33,7 +43,10 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
       wakeSoon(lease.queue)
     },
     nextDue: (queue) => nextDue(db, queue),
-    close: async () => void wakes.removeAllListeners(),
+    close: async () => {
+      stopWaking?.()
+      wakes.removeAllListeners()
+    },
   }
 }
 

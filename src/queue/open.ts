@@ -1,5 +1,5 @@
 import type { Database } from '../storage/database.ts'
-import { embeddedStore } from './embedded.ts'
+import { embeddedStore, type SharedWakes } from './embedded.ts'
 import {
   type Backlog,
   type JobStore,
@@ -18,6 +18,8 @@ export interface OpenQueueOptions {
   now: () => number
   random: () => number
   onError: (error: unknown, queue?: QueueName, job?: Parameters<OnQueueError>[2]) => void
+  /** Set if other threads of this process use the same SQLite file. */
+  wakes?: SharedWakes | null
   /** Called after each run of jobs. */
   onRun?: (run: Run) => void
   /** Begins the span of each run of jobs, if traces are exported. */
@@ -25,9 +27,9 @@ export interface OpenQueueOptions {
 }
 
 /** Opens the queue for the database's engine. */
-export async function openQueue({ db, ...options }: OpenQueueOptions): Promise<MeasuredQueue> {
+export async function openQueue({ db, wakes, ...options }: OpenQueueOptions): Promise<MeasuredQueue> {
   const { now, onError } = options
-  if (db.engine.name === 'sqlite') return makeQueue({ ...options, db, store: embeddedStore(db, now) })
+  if (db.engine.name === 'sqlite') return makeQueue({ ...options, db, store: embeddedStore(db, now, wakes) })
   // Loaded on demand, so that an embedded service does not load the pg-boss client.
   const { bossStore } = await import('./pg-boss.ts')
   const store = await bossStore(db.url, onError)

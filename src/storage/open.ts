@@ -17,6 +17,8 @@ export interface OpenOptions {
   onCommit?: OnCommit
   /** Set if several threads of this process use the SQLite file. */
   shared?: SqliteOptions['shared']
+  /** How many threads of this process divide the connections to PostgreSQL; default 1. */
+  divisor?: number
   /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
   /** Called once with the path of a SQLite file when a statement meets a damaged page. */
@@ -36,6 +38,7 @@ export async function openDatabase(url: string, options: OpenOptions = {}): Prom
   const {
     poolSize = maxConnections.main,
     isHasty = false,
+    divisor = 1,
     poolerUrl = null,
     setTimer = realTimer,
     onCommit = () => {},
@@ -43,7 +46,9 @@ export async function openDatabase(url: string, options: OpenOptions = {}): Prom
   const path = sqlitePath(url)
   // Imported on demand, so that a service loads only one engine's client.
   if (path !== null) return (await import('./sqlite/open.ts')).openSqlite(url, path, { ...options, setTimer })
-  return (await import('./postgres/driver.ts')).openPostgres(url, { poolSize, isHasty, poolerUrl, setTimer, onCommit })
+  return (await import('./postgres/driver.ts')).openPostgres(url, {
+    ...{ poolSize, divisor, isHasty, poolerUrl, setTimer, onCommit },
+  })
 }
 
 /**

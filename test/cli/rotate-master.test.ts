@@ -294,7 +294,7 @@ function resuming(engine: EngineUnderTest): void {
         replaced += 1
       },
     }
-    const running = await openStoresIn(config, config.storage.dataDir, { tables: [] }, notices)
+    const running = await openStoresIn(config, config.storage.dataDir, { migrating: { tables: [] } }, notices)
     onClose(() => running.db.close())
     assert.equal((await rotate({ config: withKey(next) })).outcome, 'finished')
     await assert.rejects(openStores(config), refused)

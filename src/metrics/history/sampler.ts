@@ -42,7 +42,8 @@ export function startSampler(options: SamplerOptions): Sampler {
   const { db, node, metrics, now, onError } = options
   const loop = loopDelay()
   const readFree = cachedRead({ ...options, read: options.freeBytes, freshMs: sampleMs / 2, limitMs })
-  let previous = metrics.totals()
+  let previous: Totals | null = null
+  const first = metrics.totals()
   let lastAt = Number.NEGATIVE_INFINITY
   let isFailing = false
   let current = Promise.resolve()
@@ -50,8 +51,8 @@ export function startSampler(options: SamplerOptions): Sampler {
     const at = Math.round(now() / sampleMs) * sampleMs
     if (at <= lastAt) return
     lastAt = at
-    const totals = metrics.totals()
-    const counts = difference(totals, previous)
+    const totals = await metrics.totals()
+    const counts = difference(totals, previous ?? (await first))
     previous = totals
     const loopDelayMs = loop.read()
     const [state, diskFreeBytes] = await Promise.all([metrics.readState(), readFree()])
@@ -101,17 +102,20 @@ type Counts = Omit<
   'at' | 'node' | keyof ReturnType<typeof queuesOf> | 'loopDelayMs' | 'memoryBytes' | 'diskFreeBytes'
 >
 
+/** Returns the increase of a count; 0 if a thread that counted has ended. */
+const since = (count: number, before: number): number => Math.max(0, count - before)
+
 /** Returns what was counted between two totals, as columns. */
 function difference(totals: Totals, before: Totals): Counts {
-  const [succeeded, clientErrors, limited, serverErrors] = totals.byClass.map(
-    (count, at) => count - (before.byClass[at] as number),
+  const [succeeded, clientErrors, limited, serverErrors] = totals.byClass.map((count, at) =>
+    since(count, before.byClass[at] as number),
   ) as typeof totals.byClass
-  const durations = totals.durations.map((count, at) => [`duration${at}`, count - (before.durations[at] as number)])
+  const durations = totals.durations.map((count, at) => [`duration${at}`, since(count, before.durations[at] as number)])
   return {
     ...{ succeeded, clientErrors, limited, serverErrors },
-    delivered: totals.delivered - before.delivered,
-    deliveryFailures: totals.deliveryFailures - before.deliveryFailures,
-    unlogged: totals.unlogged - before.unlogged,
+    delivered: since(totals.delivered, before.delivered),
+    deliveryFailures: since(totals.deliveryFailures, before.deliveryFailures),
+    unlogged: since(totals.unlogged, before.unlogged),
     ...Object.fromEntries(durations),
   }
 }

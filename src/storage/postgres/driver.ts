@@ -23,6 +23,8 @@ const ofPooler = {
 export interface PostgresOptions {
   /** Maximum number of connections, in addition to those reserved for admission checks and those for scans. */
   poolSize: number
+  /** How many threads of this process divide the connections. */
+  divisor: number
   isHasty: boolean
   /** The pooler in front of the server, such as PgBouncer in transaction mode; null if there is none. */
   poolerUrl: string | null
@@ -31,21 +33,24 @@ export interface PostgresOptions {
 }
 
 const scansPerAccount = 1
+/** The smallest pool: a statement that waits for another one on the same pool must not wait for itself. */
+const minPool = 2
 /** Limits a scan to one core of the server, because parallel workers would slow down index-bounded reads. */
 const scanOptions = '-c max_parallel_workers_per_gather=0'
 
 /** Opens the connection pools; rejects if the server cannot be reached. */
 export async function openPostgres(
   url: string,
-  { poolSize, isHasty, poolerUrl, setTimer, onCommit }: PostgresOptions,
+  { poolSize, divisor, isHasty, poolerUrl, setTimer, onCommit }: PostgresOptions,
 ): Promise<Database> {
   const names = new Map<string, string>()
   const ofServer = { connectionString: url, ...(isHasty ? hastyTimeouts : patientTimeouts), ...sessionTimeouts }
+  const shareOf = (connections: number) => Math.max(minPool, Math.ceil(connections / divisor))
   const pool = (max: number) =>
     openPool(poolerUrl === null ? { ...ofServer, max } : { ...ofPooler, connectionString: poolerUrl, max }, names)
-  const [main, reservedPool] = [pool(poolSize), pool(maxConnections.reserved)]
+  const [main, reservedPool] = [pool(shareOf(poolSize)), pool(shareOf(maxConnections.reserved))]
   // Scans use only their own connections, so they delay nothing else. Always to the server, because scans have their own settings and are cancelled by their process id.
-  const scanPool = openPool({ ...ofServer, options: scanOptions, max: maxConnections.scans }, names)
+  const scanPool = openPool({ ...ofServer, options: scanOptions, max: shareOf(maxConnections.scans) }, names)
   if (poolerUrl === null) await main.query('select 1')
   else
     await checkPooler(main).catch(async (error) => {
@@ -53,7 +58,12 @@ export async function openPostgres(
       throw error
     })
   const execute = cancellableRunner(scanPool, main)
-  const scans = scanner({ running: maxConnections.scans, runningPerAccount: scansPerAccount, setTimer, execute })
+  const scans = scanner({
+    running: shareOf(maxConnections.scans),
+    runningPerAccount: scansPerAccount,
+    setTimer,
+    execute,
+  })
   // PostgreSQL needs no candidate list: it uses the indexes created by `postgres/text-index.ts`.
   const textIndex: TextIndex = { candidates: async () => undefined, close: async () => {} }
   const pools: Record<string, pg.Pool> = { main, reserved: reservedPool, scans: scanPool }

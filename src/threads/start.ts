@@ -1,0 +1,65 @@
+import type { LoadedDefinition } from '../cli/load-definition.ts'
+import { baseUrlOf, type Config } from '../config/config.ts'
+import { later, loggingClose, monotonic, openAll, type Service, wall } from '../lifecycle.ts'
+import { refusePortInUse } from '../listeners.ts'
+import { openServiceLogs } from '../logging/notices.ts'
+import { nodeClock } from '../nodes/node-clock.ts'
+import { addNode, type OnClose } from '../parts.ts'
+import { openData, withPort } from '../start.ts'
+import { serverCertificates } from '../tls/certificates.ts'
+import { threadMemory } from './memory.ts'
+import type { ThreadRole } from './messages.ts'
+import { startThreads } from './supervisor.ts'
+
+/**
+ * Starts a service in several threads: `PLINTH_THREADS` that serve requests and, if this process is a worker, one for the
+ * background work. The main thread does what happens once per process: it locks and migrates the database, registers the
+ * node and supervises the threads. If the start fails, nothing is left open.
+ */
+export const startThreadedService = async (
+  config: Config,
+  loaded: LoadedDefinition,
+  version: string,
+): Promise<Service> => loggingClose(await openAll((onClose) => start(config, loaded, version, onClose)))
+
+async function start(
+  settings: Config,
+  { definition: declared, file }: LoadedDefinition,
+  version: string,
+  onClose: OnClose,
+) {
+  const config = await withPort(settings)
+  const roles = rolesOf(config)
+  const logs = openServiceLogs(config, { out: process.stdout, env: process.env, now: wall })
+  onClose(logs.flush)
+  const { log } = logs
+  await refusePortInUse(config)
+  const memory = threadMemory(roles.length + 1)
+  const sharing = { shared: { memory: memory.sqlite, thread: roles.length + 1 }, divisor: roles.length + 1 }
+  const { definition, ...stores } = await openData(config, declared, {
+    version,
+    log,
+    onClose,
+    ...sharing,
+    onCommit: () => {},
+  })
+  const clock = await nodeClock({ db: stores.db, log, wall, monotonic, onMoved: () => {} })
+  onClose(clock.close)
+  // Before the threads, which would each create one.
+  const certificates = await serverCertificates(config, stores.dataDir, clock.now)
+  if (certificates?.created) log.info({ authority: certificates.authorityFile }, 'certificate created')
+  const nodeId = await addNode(config, definition, { ...stores, version, log, onClose }, clock)
+  const { isTTY, columns } = process.stdout
+  const terminal = { isTTY: isTTY === true, columns }
+  const data = { definitionFile: file, port: config.http.port, nodeId, divisor: roles.length + 1, version, terminal }
+  const close = await startThreads({ data, roles, memory, log, later })
+  onClose(close)
+  const flush = logs.flush
+  return { ...stores, baseUrl: baseUrlOf(config), log, flush, authorityFile: certificates?.authorityFile ?? null }
+}
+
+/** Returns the role of each thread. */
+function rolesOf({ service: { threads, roles } }: Config): ThreadRole[] {
+  const serving = new Array<ThreadRole>(threads).fill('serve')
+  return roles.includes('worker') ? [...serving, 'background'] : serving
+}

@@ -1,0 +1,140 @@
+import { extname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import type { Log } from '../logging/entries.ts'
+import { releaseThread } from '../storage/sqlite/open.ts'
+import { type Hub, openHub } from './hub.ts'
+import { beatsOf, type ThreadMemory } from './memory.ts'
+import { beatMs, type FromThread, type ThreadData, type ThreadRole, type ToThread } from './messages.ts'
+
+export interface SupervisorOptions {
+  /** What every thread is started with. */
+  data: Omit<ThreadData, 'number' | 'role'>
+  roles: readonly ThreadRole[]
+  memory: ThreadMemory
+  log: Log
+  later: (ms: number, run: () => void) => () => void
+}
+
+interface Thread {
+  number: number
+  role: ThreadRole
+  worker: Worker
+  isReady: boolean
+  ended: Promise<void>
+}
+
+const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
+/** After so many checks without a heartbeat, a thread is considered to hang. */
+const maxMissed = 5
+const restartMs = 250
+/** The time that a closed thread has to end by itself. */
+const endMs = 1_000
+
+/**
+ * Starts the threads; resolves once each of them is ready, with the function that closes them. Replaces a thread that ends or hangs. If a thread fails to start,
+ * stops all of them and rejects with its error.
+ */
+export async function startThreads(options: SupervisorOptions): Promise<() => Promise<void>> {
+  const { roles, memory, log, later } = options
+  const threads = new Map<number, Thread>()
+  const hub = openHub({ later, others: (number) => portsOf([...threads.values()], number) })
+  let isClosing = false
+  const begin = (number: number, role: ThreadRole) => {
+    const started = launch({ ...options, number, role, hub })
+    threads.set(number, started.thread)
+    void started.thread.ended.then(() => {
+      releaseThread(memory.sqlite, number)
+      if (isClosing || !started.thread.isReady) return
+      later(restartMs, () => isClosing || restart(number, role))
+    })
+    return started.ready
+  }
+  const restart = (number: number, role: ThreadRole) => {
+    begin(number, role).then(
+      () => log.warn({ thread: number, role }, 'thread replaced'),
+      (err) => {
+        log.error({ thread: number, role, err }, 'thread failed')
+        later(restartMs * 4, () => isClosing || restart(number, role))
+      },
+    )
+  }
+  const close = async () => {
+    isClosing = true
+    stopWatching()
+    await Promise.all([...threads.values()].map((thread) => closeThread(thread, later)))
+  }
+  const stopWatching = watchBeats(threads, options)
+  try {
+    await Promise.all(roles.map((role, at) => begin(at + 1, role)))
+    return close
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+const portsOf = (threads: readonly Thread[], except: number) =>
+  threads.filter(({ number, isReady }) => isReady && number !== except).map(({ worker }) => worker)
+
+interface StartingThread extends SupervisorOptions {
+  number: number
+  role: ThreadRole
+  hub: Hub
+}
+
+/** Starts one thread. `ready` rejects with the error that keeps it from starting. */
+function launch({ data, number, role, memory, log, hub }: StartingThread) {
+  const worker = new Worker(program, { workerData: { ...data, number, role, memory } })
+  const { promise: ready, resolve, reject } = Promise.withResolvers<void>()
+  const ended = Promise.withResolvers<void>()
+  const thread: Thread = { number, role, worker, isReady: false, ended: ended.promise }
+  worker.on('message', (message: FromThread) => {
+    if (message.event === 'ready') {
+      thread.isReady = true
+      resolve()
+    } else if (message.event === 'failed') {
+      reject(
+        Object.assign(new Error(message.message), message.exitCode !== undefined && { exitCode: message.exitCode }),
+      )
+      void worker.terminate()
+    } else if (message.event !== 'closed') hub.receive(number, worker, message)
+  })
+  worker.on('error', (err) => {
+    if (thread.isReady) log.error({ thread: number, role, err }, 'thread failed')
+    reject(err)
+  })
+  worker.on('exit', () => {
+    reject(new Error(`Thread ${number} ended before it was ready`))
+    ended.resolve()
+  })
+  return { thread, ready }
+}
+
+/** Asks a thread to close, and ends it once it has. */
+async function closeThread({ worker, ended }: Thread, later: SupervisorOptions['later']): Promise<void> {
+  let cancel = () => {}
+  worker.on('message', ({ event }: FromThread) => {
+    if (event === 'closed') cancel = later(endMs, () => void worker.terminate())
+  })
+  worker.postMessage({ event: 'close' } satisfies ToThread)
+  await ended
+  cancel()
+}
+
+/** Ends threads whose event loop no longer runs; returns a function that stops this. */
+function watchBeats(threads: ReadonlyMap<number, Thread>, { memory, log }: SupervisorOptions): () => void {
+  const seen = new Map<Worker, { beats: number; missed: number }>()
+  const timer = setInterval(() => {
+    for (const { number, role, worker, isReady } of threads.values()) {
+      const beats = beatsOf(memory, number).count()
+      const before = seen.get(worker)
+      const missed = isReady && before?.beats === beats ? before.missed + 1 : 0
+      seen.set(worker, { beats, missed })
+      if (missed < maxMissed) continue
+      seen.delete(worker)
+      log.error({ thread: number, role, seconds: (maxMissed * beatMs) / 1_000 }, 'thread hangs')
+      void worker.terminate()
+    }
+  }, beatMs)
+  return () => clearInterval(timer)
+}
