@@ -49,8 +49,7 @@ import type { UserParts } from './oauth/users/users.ts'
 import { counting } from './observation.ts'
 import { docs } from './openapi/reference-page.ts'
 import { openapi } from './openapi/routes.ts'
-import type { Counters } from './rate-limits/limit.ts'
-import { type Limiter, type LimitRules, limiter } from './rate-limits/limiter.ts'
+import { type Limiter, type LimiterOptions, limiter } from './rate-limits/limiter.ts'
 import { limits } from './rate-limits/policy.ts'
 import type { SharedClock } from './storage/clock.ts'
 import { deprecation } from './versioning/deprecation.ts'
@@ -83,7 +82,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   trustedProxies: readonly string[]
   corsOrigins: readonly string[]
   /** Rate limits and their counters. If omitted, nothing is limited. */
-  limits?: { rules: LimitRules; counters: Counters; monotonic: () => number }
+  limits?: Pick<LimiterOptions, 'rules' | 'counters' | 'memory' | 'monotonic'>
   /** If omitted, no request is rejected because of load. */
   overload?: Omit<OverloadOptions, 'later'>
   patience?: ServerSettings['patience']

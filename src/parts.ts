@@ -74,7 +74,10 @@ export async function openParts(config: Config, definition: Definition, opening:
   const nodeId = thread?.nodeId ?? (await addNode(config, definition, opening, clock))
   const random = pooledRandom(randomBytes)
   return {
-    limits: rules && { rules, monotonic, counters: closeLater(await openLimits(config, now, opening)) },
+    limits: rules && {
+      ...{ rules, monotonic, memory: thread?.memory.limits ?? null },
+      counters: closeLater(await openLimits(config, now, opening)),
+    },
     versionCounter: closeLater(versionCallCounter({ db, now, onError: onErrorOf('calls of deprecated versions') })),
     ...{ definition, lives, shapes: eventShapes(definition, lives), policy, results },
     queue: await openQueue({

@@ -4,8 +4,9 @@ import { clientAddress, networkOf } from '../http/headers/client-address.ts'
 import type { ApiKeyIdentity, Caller, OwnLimits } from '../http/policies/authenticate.ts'
 import { routeConfig } from '../http/route-config.ts'
 import { isOver, type Window } from './fixed-window.ts'
-import { type Limit, limitOf, rateOf } from './limit.ts'
+import { type Limit, limitOf, type Rate, rateOf } from './limit.ts'
 import { type AccountAllowances, allowanceOf, allowancesNow, type QuotaSettings } from './quota.ts'
+import type { AccountCells } from './threads/limit-cells.ts'
 import { type DelayQueue, newDelayQueue, type Pace, stepOf } from './throttle.ts'
 
 /** A rate-limit bucket: an account whose requests are counted together, with its counts in this process. */
@@ -15,6 +16,8 @@ export interface Bucket {
   kind: 'key' | 'client' | 'network'
   general: Limit | null
   windows: (Window | undefined)[]
+  /** The counts of all threads of the process; null if there is one thread. */
+  cells: AccountCells | null
   /** Null for anonymous callers, which have no quotas. */
   quotas: AccountAllowances | null
   delayQueue: DelayQueue | null
@@ -29,6 +32,8 @@ export interface AccountsOptions {
   quotas: QuotaSettings
   trustedProxies: readonly string[]
   now: () => number
+  /** Finds the counts that threads share; by default, there are none. */
+  cellsOf?: ((account: string) => AccountCells) | null
   /** Maximum number of accounts in memory; applies separately to clients and to networks. */
   max?: number
 }
@@ -48,6 +53,7 @@ export function buckets({
   quotas,
   trustedProxies,
   now,
+  cellsOf = null,
   max = 50_000,
 }: AccountsOptions): Accounts {
   const addressOf = clientAddress(trustedProxies)
@@ -58,19 +64,24 @@ export function buckets({
   // key.
   const seen = new WeakMap<object, Bucket>()
 
+  const fresh = (key: string, of: Pick<Bucket, 'kind' | 'general' | 'quotas'>, own: Rate | null): Bucket => {
+    const cells = cellsOf?.(key) ?? null
+    const delayQueue = pace && newDelayQueue(pace, own, cells?.pace)
+    return { key, ...of, windows: [], cells, delayQueue, isEvicted: false }
+  }
   const ofNetwork: Accounts['ofNetwork'] = ({ raw }) => {
     const before = isDirect ? seen.get(raw.socket) : undefined
     if (before !== undefined && !before.isEvicted) return before
     const key = keyOf('net', networkOf(addressOf(raw)))
-    const found = networks.get(key, () => fresh(key, 'network', anonymous, null, pace && newDelayQueue(pace, null)))
+    const found = networks.get(key, () => fresh(key, { kind: 'network', general: anonymous, quotas: null }, null))
     if (isDirect) seen.set(raw.socket, found)
     return found
   }
   const withOwn = (kind: 'key' | 'client', key: string, { rate, quota }: OwnLimits): Bucket => {
     const own = rate === null ? null : rateOf(rate)
     const limit = own === null ? general : limitOf('default', own)
-    const allowances = allowanceOf(key, quotas, quota)
-    const found = clients.get(key, () => fresh(key, kind, limit, allowances, pace && newDelayQueue(pace, own)))
+    const allowances = allowanceOf(key, quotas, quota, cellsOf?.(key))
+    const found = clients.get(key, () => fresh(key, { kind, general: limit, quotas: allowances }, own))
     // The rate or quota of the API key or the client may have changed.
     if (found.general?.policy !== limit?.policy) found.general = limit
     if (found.quotas !== null) found.quotas = allowancesNow(found.quotas, allowances)
@@ -116,14 +127,6 @@ function keyOf(kind: string, ...parts: string[]): string {
   const text = `${kind}:${parts.map(encodeURIComponent).join(',')}`
   return text.length <= maxKey ? text : `${kind}:${hash('sha256', text, 'base64url')}`
 }
-
-const fresh = (
-  key: string,
-  kind: Bucket['kind'],
-  general: Limit | null,
-  quotas: Bucket['quotas'],
-  delayQueue: DelayQueue | null,
-): Bucket => ({ key, kind, general, windows: [], quotas, delayQueue, isEvicted: false })
 
 const checksForRoom = 8
 

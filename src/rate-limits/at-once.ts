@@ -1,9 +1,10 @@
 import type { FastifyRequest } from 'fastify'
 import type { Bucket } from './account.ts'
 import type { Parts } from './context.ts'
-import { isOver } from './fixed-window.ts'
+import { isExceeded, isOver } from './fixed-window.ts'
 import { quotaLines, rateLimitLines } from './headers.ts'
 import { quotaLeft } from './quota.ts'
+import { consume } from './threads/window-cell.ts'
 import { isFree, reserve } from './throttle.ts'
 
 /**
@@ -37,7 +38,8 @@ function admit({ here, monthAt, now, monotonic }: Parts, account: Bucket): strin
     if (!isFree(delayQueue, monotonicMs)) return null
     reserve(delayQueue, monotonicMs)
   }
-  if (window !== null) window.used++
-  if (quota !== null) here.use(quota, 1)
-  return (window === null ? '' : rateLimitLines(window, atMs)) + (quota === null ? '' : quotaLines(quota, month))
+  // With several threads, another one may have used up the limit since; the other policies then refuse the request.
+  const counted = general && consume(account, general, atMs)
+  if ((counted !== null && isExceeded(counted)) || (quota !== null && !here.take(quota))) return null
+  return (counted === null ? '' : rateLimitLines(counted, atMs)) + (quota === null ? '' : quotaLines(quota, month))
 }

@@ -74,7 +74,7 @@ export function refund(
   for (const one of what === 'all' ? [requests, reports] : [reports]) {
     // The refund is skipped if a new month has started.
     if (one === null || one.period !== month.name) continue
-    if (counters.shared === null) here.use(one, -1)
+    if (counters.shared === null) here.giveBack(one)
     else {
       one.used--
       counters.shared.quotas.back(one.key, month.name).catch(onError)

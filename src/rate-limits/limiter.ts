@@ -8,6 +8,7 @@ import { type Counters, type Limit, type LimitName, limitOf, type Rate } from '.
 import { admitLocally } from './local.ts'
 import { calendar, localQuotas, type QuotaSettings } from './quota.ts'
 import { admitShared } from './shared.ts'
+import { type LimitMemory, limitCells } from './threads/limit-cells.ts'
 import { type Pace, type ThrottleOptions, throttle } from './throttle.ts'
 import { type Usage, usages } from './usage.ts'
 
@@ -23,6 +24,8 @@ export interface LimitRules extends Record<LimitName, Rate | null> {
 export interface LimiterOptions extends ThrottleOptions {
   rules: LimitRules
   counters: Counters
+  /** Set if other threads of this process serve, and no other process. */
+  memory?: LimitMemory | null
   trustedProxies: readonly string[]
   /** Milliseconds since the epoch. */
   now: () => number
@@ -53,10 +56,11 @@ export interface Limiter {
 const limitIfSet = (name: string, rate: Rate | null): Limit | null => (rate === null ? null : limitOf(name, rate))
 
 function partsOf(options: LimiterOptions): Parts {
-  const { rules, counters, trustedProxies, now, monotonic, later, onError } = options
+  const { rules, counters, memory = null, trustedProxies, now, monotonic, later, onError } = options
   const { onLimited = () => {}, onDelayed = () => {} } = options
   const [general, anonymous] = [limitIfSet('default', rules.general), limitIfSet('default', rules.anonymous)]
-  const who = { general, anonymous, pace: rules.throttle, quotas: rules.quotas, trustedProxies, now }
+  const cellsOf = memory && limitCells({ memory, now, monotonic })
+  const who = { cellsOf, general, anonymous, pace: rules.throttle, quotas: rules.quotas, trustedProxies, now }
   return {
     rules: {
       reports: limitIfSet('reports', rules.reports),

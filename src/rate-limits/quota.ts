@@ -1,5 +1,8 @@
 import { quotaEnd, quotaStart } from './header-lines.ts'
 import type { QuotaRecord, Use } from './limit.ts'
+import type { Cell } from './threads/cells.ts'
+import type { AccountCells } from './threads/limit-cells.ts'
+import { changeCell, firstUse, takeFromCell } from './threads/quota-cell.ts'
 
 /** The number of requests and reports allowed per month; null means unlimited. */
 export interface QuotaSettings {
@@ -22,14 +25,22 @@ export interface Allowance {
   /** The month to which `used` belongs; empty until the usage is loaded. */
   period: string
   used: number
+  /** The count of all threads of the process; null if there is one thread. */
+  cell: Cell | null
   /** Number of calls not yet saved to the database. */
   unsaved: number
 }
 
-const allowance = (account: string, name: Allowance['name'], limit: number | null): Allowance | null =>
-  limit === null
-    ? null
-    : { key: `${account} ${name}`, name, limit, quotaStart: quotaStart(limit), period: '', used: 0, unsaved: 0 }
+function allowance(
+  account: string,
+  name: Allowance['name'],
+  limit: number | null,
+  cells: AccountCells | null,
+): Allowance | null {
+  if (limit === null) return null
+  const fixed = { key: `${account} ${name}`, name, limit, quotaStart: quotaStart(limit) }
+  return { ...fixed, cell: cells?.quota(name) ?? null, period: '', used: 0, unsaved: 0 }
+}
 
 /** An account's quotas; `ofRequests` applies to all requests except report requests. */
 export interface AccountAllowances extends Allowances {
@@ -37,9 +48,14 @@ export interface AccountAllowances extends Allowances {
 }
 
 /** Returns an account's quotas. The account's own request quota, if any, overrides the service's. */
-export function allowanceOf(account: string, settings: QuotaSettings, own: number | null): AccountAllowances {
-  const requests = allowance(account, 'requests', own ?? settings.requests)
-  const reports = allowance(account, 'reports', settings.reports)
+export function allowanceOf(
+  account: string,
+  settings: QuotaSettings,
+  own: number | null,
+  cells: AccountCells | null = null,
+): AccountAllowances {
+  const requests = allowance(account, 'requests', own ?? settings.requests, cells)
+  const reports = allowance(account, 'reports', settings.reports, cells)
   return { requests, reports, ofRequests: { requests, reports: null } }
 }
 
@@ -70,7 +86,8 @@ export function localQuotas(options: QuotasHereOptions) {
   const begin = (one: Allowance, period: string, used: number) => {
     if (one.period === period) return
     if (one.unsaved > 0) saver.keep([one.key, one.period, one.unsaved])
-    Object.assign(one, { period, used: used + saver.left(one.key, period), unsaved: 0 })
+    const known = used + saver.left(one.key, period)
+    Object.assign(one, { period, used: one.cell ? firstUse(one.cell, period, known) : known, unsaved: 0 })
   }
   return {
     /** Loads the month's usage; synchronous if it is already loaded or the database is synchronous. */
@@ -81,9 +98,17 @@ export function localQuotas(options: QuotasHereOptions) {
       begin(one, month.name, used)
       return undefined
     },
-    use: (one: Allowance, calls: 1 | -1) => {
-      one.used += calls
-      one.unsaved += calls
+    /** Takes a call from an open quota; returns false if it is used up. */
+    take: (one: Allowance): boolean => {
+      if (!(one.cell ? takeFromCell(one, one.cell) : quotaLeft(one) > 0 && ++one.used)) return false
+      one.unsaved++
+      saver.save(one)
+      return true
+    },
+    /** Returns a call to an open quota. */
+    giveBack: (one: Allowance): void => {
+      one.used = one.cell ? changeCell(one, one.cell, -1) : one.used - 1
+      one.unsaved--
       saver.save(one)
     },
     close: saver.close,
@@ -113,8 +138,8 @@ function batchedSaves({ record, later, onError }: QuotasHereOptions) {
     try {
       const sums = await record.add(uses)
       own.forEach((one, at) => {
-        // Other processes may have added to the total.
-        if (one.period === uses[at]?.[1]) one.used = (sums[at] as number) + one.unsaved
+        // Other processes may have added to the total. A cell has the count of all threads, saved or not.
+        if (one.cell === null && one.period === uses[at]?.[1]) one.used = (sums[at] as number) + one.unsaved
       })
     } catch (error) {
       for (const use of uses) keep(use)

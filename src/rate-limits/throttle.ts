@@ -1,16 +1,24 @@
 import { Problem } from '../http/problems/problem.ts'
 import type { Rate } from './limit.ts'
+import type { Cell } from './threads/cells.ts'
 
 /** The rate at which calls continue after a burst. */
 export interface Pace extends Rate {
   burst: number
 }
 
+/** When the next call of a client would be due, in ms of the monotonic clock. */
+interface NextCall {
+  get: () => number
+  /** Replaces the time if it is still `beforeMs`; returns whether it was. */
+  swap: (beforeMs: number, afterMs: number) => boolean
+}
+
 /** A client's delay queue: the waiting calls, and when the next call would be due without a burst allowance. */
 export interface DelayQueue {
   stepMs: number
   toleranceMs: number
-  nextMs: number
+  next: NextCall
   waiting: { dueMs: number; run: () => void }[]
   cancel: (() => void) | null
 }
@@ -33,10 +41,28 @@ export const stepOf = (pace: Pace, own: Rate | null): number =>
   own === null ? msPerCall(pace) : Math.min(msPerCall(pace), msPerCall(own))
 
 /** Creates an empty queue. The calls of an account with its own rate continue at least at that rate. */
-export function newDelayQueue(pace: Pace, own: Rate | null): DelayQueue {
+export function newDelayQueue(pace: Pace, own: Rate | null, cell?: Cell): DelayQueue {
   const toleranceMs = pace.burst * msPerCall(pace)
-  return { stepMs: stepOf(pace, own), toleranceMs, nextMs: 0, waiting: [], cancel: null }
+  const next = cell === undefined ? nextHere() : nextIn(cell)
+  return { stepMs: stepOf(pace, own), toleranceMs, next, waiting: [], cancel: null }
 }
+
+function nextHere(): NextCall {
+  let ms = 0
+  return {
+    get: () => ms,
+    swap: (_beforeMs, afterMs) => {
+      ms = afterMs
+      return true
+    },
+  }
+}
+
+/** The cell holds whole microseconds. */
+const nextIn = ({ load, swap }: Cell): NextCall => ({
+  get: () => Number(load()) / 1_000,
+  swap: (beforeMs, afterMs) => swap(BigInt(Math.round(beforeMs * 1_000)), BigInt(Math.round(afterMs * 1_000))),
+})
 
 /** The result of reserving a slot in the queue. */
 export type Reservation = 'free' | 'full' | { dueMs: number }
@@ -47,20 +73,19 @@ export type Reservation = 'free' | 'full' | { dueMs: number }
  * number of waiting calls.
  */
 export function reserve(queue: DelayQueue, atMs: number): Reservation {
-  const nextMs = Math.max(queue.nextMs, atMs) + queue.stepMs
-  const dueMs = nextMs - queue.toleranceMs
-  if (dueMs <= atMs && queue.waiting.length === 0) {
-    queue.nextMs = nextMs
-    return 'free'
+  for (;;) {
+    const beforeMs = queue.next.get()
+    const nextMs = Math.max(beforeMs, atMs) + queue.stepMs
+    const dueMs = nextMs - queue.toleranceMs
+    const isDue = dueMs <= atMs && queue.waiting.length === 0
+    if (!isDue && (dueMs - atMs > maxWaitMs || queue.waiting.length >= maxWaiting)) return 'full'
+    if (queue.next.swap(beforeMs, nextMs)) return isDue ? 'free' : { dueMs }
   }
-  if (dueMs - atMs > maxWaitMs || queue.waiting.length >= maxWaiting) return 'full'
-  queue.nextMs = nextMs
-  return { dueMs }
 }
 
 /** Returns whether `reserve` would return `free`. */
-export const isFree = ({ nextMs, stepMs, toleranceMs, waiting }: DelayQueue, atMs: number): boolean =>
-  waiting.length === 0 && Math.max(nextMs, atMs) + stepMs - toleranceMs <= atMs
+export const isFree = ({ next, stepMs, toleranceMs, waiting }: DelayQueue, atMs: number): boolean =>
+  waiting.length === 0 && Math.max(next.get(), atMs) + stepMs - toleranceMs <= atMs
 
 /** Runs waiting calls in queue order. `wait` returns a function that removes the call from the queue. */
 export function throttle({ monotonic, later }: ThrottleOptions) {

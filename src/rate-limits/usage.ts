@@ -3,9 +3,10 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Bucket } from './account.ts'
 import type { Parts } from './context.ts'
-import { peekLocal, remainingOf, type Window, windowOf } from './fixed-window.ts'
+import { remainingOf, type Window, windowOf } from './fixed-window.ts'
 import type { Limit } from './limit.ts'
 import { type Allowance, quotaLeft } from './quota.ts'
+import { peek } from './threads/window-cell.ts'
 
 const natural = { minimum: 0 }
 const reset = Type.Integer({ ...natural, description: 'When the count restarts, in epoch seconds' })
@@ -93,12 +94,12 @@ async function usageOf(parts: Parts, account: Bucket): Promise<Usage> {
 }
 
 async function look({ counters: { shared }, now }: Parts, account: Bucket, limit: Limit): Promise<Window> {
-  if (shared === null) return peekLocal(account.windows, limit, now())
+  if (shared === null) return peek(account, limit, now())
   try {
     const found = await shared.windows.look(`${account.key} ${limit.name}`)
     return windowOf(limit, found?.used ?? 0, found?.endsAtMs ?? now() + limit.windowMs)
   } catch {
-    return peekLocal(account.windows, limit, now())
+    return peek(account, limit, now())
   }
 }
 

@@ -1,9 +1,11 @@
 import type { SharedWakes } from '../queue/embedded.ts'
+import { type LimitMemory, limitMemory } from '../rate-limits/threads/limit-cells.ts'
 import { type SqliteMemory, sqliteMemory } from '../storage/sqlite/open.ts'
 
 /** Memory that the threads of a process share. */
 export interface ThreadMemory {
   sqlite: SqliteMemory
+  limits: LimitMemory
   words: SharedArrayBuffer
 }
 
@@ -13,6 +15,7 @@ const [revocationsAt, wakesAt, beatsAt] = [0, 1, 2]
 /** Creates the memory for threads whose numbers are at most `maxNumber`. */
 export const threadMemory = (maxNumber: number): ThreadMemory => ({
   sqlite: sqliteMemory(),
+  limits: limitMemory(),
   words: new SharedArrayBuffer((beatsAt + maxNumber + 1) * Int32Array.BYTES_PER_ELEMENT),
 })
 
