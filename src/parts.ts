@@ -68,21 +68,17 @@ export async function openParts(config: Config, definition: Definition, opening:
   const onErrorOf = (what: string) => (error: unknown) => onError(error, what)
   const keys = await webhookKeys(db, sealer, (kid) => log.info({ kid }, 'webhook key created'))
   const sending = webhookSending(config.webhooks, opening, now)
-  const rules = limitRules(config.rateLimits)
   const tracing = await openTraces(config, opening)
   const { eventAccess, reportAccess } = rowAccess(definition, { db, now })
   const nodeId = thread?.nodeId ?? (await addNode(config, definition, opening, clock))
   const random = pooledRandom(randomBytes)
   return {
-    limits: rules && {
-      ...{ rules, monotonic, memory: thread?.memory.limits ?? null },
-      counters: closeLater(await openLimits(config, now, opening)),
-    },
+    limits: await openLimits(config, now, opening),
     versionCounter: closeLater(versionCallCounter({ db, now, onError: onErrorOf('calls of deprecated versions') })),
     ...{ definition, lives, shapes: eventShapes(definition, lives), policy, results },
     queue: await openQueue({
-      ...{ db, now, random: Math.random, onError: onJobFailed, onRun: metrics.onRun, startSpan: tracing?.startJobSpan },
-      wakes: thread && sharedWakes(thread.memory),
+      ...{ db, now, random: Math.random, wakes: thread && sharedWakes(thread.memory) },
+      ...{ onError: onJobFailed, onRun: metrics.onRun, startSpan: tracing?.startJobSpan },
     }),
     kinds: reportKinds(definition),
     ...{ eventAccess, reportAccess },
@@ -157,9 +153,16 @@ async function openTraces(
   return tracing
 }
 
-/** Opens the rate-limit counters; logs an unavailable store as a warning, not an error. */
-const openLimits = ({ rateLimits: { redisUrl } }: Config, now: () => number, { db, log, later }: Opening) =>
-  openCounters({ db, redisUrl, now, later, onNotice: logCounters(log) })
+/** Opens the rate limits and their counters; null if nothing is limited. Logs an unavailable store as a warning, not an error. */
+async function openLimits({ rateLimits }: Config, now: () => number, opening: Opening) {
+  const { db, log, later, monotonic, thread, onClose } = opening
+  const rules = limitRules(rateLimits)
+  if (rules === null) return null
+  const { redisUrl } = rateLimits
+  const counters = await openCounters({ db, redisUrl, now, later, onNotice: logCounters(log) })
+  onClose(counters.close)
+  return { rules, monotonic, counters, memory: thread?.memory.limits ?? null }
+}
 
 /** Converts the settings to options for webhook dispatch, including its logging and metrics. */
 function webhookSending(settings: Config['webhooks'], { log, metrics }: Opening, now: () => number) {

@@ -64,11 +64,7 @@ export function buckets({
   // key.
   const seen = new WeakMap<object, Bucket>()
 
-  const fresh = (key: string, of: Pick<Bucket, 'kind' | 'general' | 'quotas'>, own: Rate | null): Bucket => {
-    const cells = cellsOf?.(key) ?? null
-    const delayQueue = pace && newDelayQueue(pace, own, cells?.pace)
-    return { key, ...of, windows: [], cells, delayQueue, isEvicted: false }
-  }
+  const fresh = newBucket(pace, cellsOf)
   const ofNetwork: Accounts['ofNetwork'] = ({ raw }) => {
     const before = isDirect ? seen.get(raw.socket) : undefined
     if (before !== undefined && !before.isEvicted) return before
@@ -127,6 +123,15 @@ function keyOf(kind: string, ...parts: string[]): string {
   const text = `${kind}:${parts.map(encodeURIComponent).join(',')}`
   return text.length <= maxKey ? text : `${kind}:${hash('sha256', text, 'base64url')}`
 }
+
+/** Returns the function that creates accounts. */
+const newBucket =
+  (pace: Pace | null, cellsOf: AccountsOptions['cellsOf']) =>
+  (key: string, of: Pick<Bucket, 'kind' | 'general' | 'quotas'>, own: Rate | null): Bucket => {
+    const cells = cellsOf?.(key) ?? null
+    const delayQueue = pace && newDelayQueue(pace, own, cells?.pace)
+    return { key, ...of, windows: [], cells, delayQueue, isEvicted: false }
+  }
 
 const checksForRoom = 8
 

@@ -12,14 +12,14 @@ export const isQuotaOver = (value: bigint, atMs: number): boolean =>
   value >> monthBit < monthNumber(new Date(atMs).toISOString())
 
 const usedOf = (value: bigint) => Number(value & usedMask)
-const valueOf = (period: string, used: number) => (monthNumber(period) << monthBit) | BigInt(Math.max(0, used))
+const packed = (period: string, used: number) => (monthNumber(period) << monthBit) | BigInt(Math.max(0, used))
 
 /** Returns the usage in a month; starts with `used` if no thread has counted in this month yet. */
 export function firstUse(cell: Cell, period: string, used: number): number {
   for (;;) {
     const before = cell.load()
     if (before >> monthBit === monthNumber(period)) return usedOf(before)
-    if (cell.swap(before, valueOf(period, used))) return used
+    if (cell.swap(before, packed(period, used))) return used
   }
 }
 
@@ -38,7 +38,7 @@ export function takeFromCell(quota: SharedQuota, cell: Cell): boolean {
       quota.used = used
       return false
     }
-    if (!cell.swap(valueOf(quota.period, used), valueOf(quota.period, used + 1))) continue
+    if (!cell.swap(packed(quota.period, used), packed(quota.period, used + 1))) continue
     quota.used = used + 1
     return true
   }
@@ -48,6 +48,6 @@ export function takeFromCell(quota: SharedQuota, cell: Cell): boolean {
 export function changeCell({ period, used: known }: SharedQuota, cell: Cell, change: number): number {
   for (;;) {
     const used = firstUse(cell, period, known)
-    if (cell.swap(valueOf(period, used), valueOf(period, used + change))) return Math.max(0, used + change)
+    if (cell.swap(packed(period, used), packed(period, used + change))) return Math.max(0, used + change)
   }
 }

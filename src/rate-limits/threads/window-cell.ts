@@ -9,7 +9,7 @@ const [endBits, endRange] = [34, 2 ** 34]
 const maxWindowMs = 86_400_000
 
 const countOf = (value: bigint) => Number(value & countMask)
-const valueOf = (count: number, endsAtMs: number) =>
+const packed = (count: number, endsAtMs: number) =>
   (BigInt.asUintN(endBits, BigInt(endsAtMs)) << countBits) | BigInt(count)
 
 /** Returns the end of a window: of all times with these bits, the one next to `atMs`. */
@@ -46,7 +46,7 @@ function consumeCell(cell: Cell, windows: (Window | undefined)[], limit: Limit, 
     const open = openWindow(before, limit, atMs)
     if (open !== null && open.count > limit.calls) return seen(windows, limit, open)
     const next = open ? { ...open, count: open.count + 1 } : { count: 1, endsAtMs: Math.round(atMs + limit.windowMs) }
-    if (cell.swap(before, valueOf(next.count, next.endsAtMs))) return seen(windows, limit, next)
+    if (cell.swap(before, packed(next.count, next.endsAtMs))) return seen(windows, limit, next)
   }
 }
 
