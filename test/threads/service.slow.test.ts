@@ -99,8 +99,10 @@ forEachEngine((engine) => {
       })
 
       it('401 on every connection after the client was revoked on one', async () => {
-        const machine = { name: 'Partner', grants: ['client_credentials'], scopes: ['products:read'] }
-        const { id, secret } = JSON.parse((await clients.send(0, 'POST', '/api/clients', machine)).text)
+        const machine = { name: 'Partner', grants: ['client_credentials'], scopes: ['reports:read'] }
+        const created = await clients.send(0, 'POST', '/api/clients', machine)
+        assert.equal(created.status, 201, created.text)
+        const { id, secret } = JSON.parse(created.text)
         const credentials = Buffer.from(`${id}:${secret}`).toString('base64')
         const issued = await request(`https://localhost:${service.port}/oauth/token`, {
           method: 'POST',
@@ -108,10 +110,11 @@ forEachEngine((engine) => {
           body: 'grant_type=client_credentials',
           dispatcher: clients.agent,
         })
-        const { access_token: token } = (await issued.body.json()) as { access_token: string }
-        assert.equal(issued.statusCode, 200)
+        const text = await issued.body.text()
+        assert.equal(issued.statusCode, 200, text)
+        const { access_token: token } = JSON.parse(text)
         const statuses = async () => {
-          const read = await clients.each('GET', '/v1/products', { authorization: `Bearer ${token}` })
+          const read = await clients.each('GET', '/api/reports', { authorization: `Bearer ${token}` })
           return [...new Set(read.map(({ status }) => status))]
         }
         assert.deepEqual(await statuses(), [200])
