@@ -1,5 +1,6 @@
 import closeWithGrace from 'close-with-grace'
 import type { Config } from '../config/config.ts'
+import { threadsOf } from '../config/service.ts'
 import { guessableSecrets, refuseUnsafeProcess } from '../config/production-checks.ts'
 import type { Service } from '../lifecycle.ts'
 import { startService } from '../start.ts'
@@ -34,7 +35,7 @@ export async function serve(config: Config, loaded: LoadedDefinition, version: s
 async function start(config: Config, loaded: LoadedDefinition, version: string): Promise<Service> {
   const { threads, roles } = config.service
   const isServing = roles.includes('api') || roles.includes('auth')
-  if (threads === 1 || !isServing) return startService(config, loaded.definition, version)
+  if (threadsOf(threads) === 1 || !isServing) return startService(config, loaded.definition, version)
   const { startThreadedService } = await import('../threads/start.ts')
   return startThreadedService(config, loaded, version)
 }

@@ -3,10 +3,13 @@ import { choice, integer, named, optional, text, words } from './setting.ts'
 
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
-const maxThreads = 64
-/** Platforms on which several listeners can share a port (https://nodejs.org/api/net.html#serverlistenoptions-callback). */
+/** Platforms on which several threads can listen on one port (https://nodejs.org/api/net.html#serverlistenoptions-callback). */
 const sharesPorts = ['linux', 'freebsd', 'aix', 'sunos'].includes(process.platform)
-const usualThreads = sharesPorts ? Math.min(8, availableParallelism()) : 1
+const maxUsualThreads = 8
+
+/** Returns how many threads serve requests; null stands for the default. */
+export const threadsOf = (threads: number | null): number =>
+  threads ?? (sharesPorts ? Math.min(maxUsualThreads, availableParallelism()) : 1)
 
 /** Settings for the service definition, and for the process's roles and logs. */
 export const serviceSettings = {
@@ -17,12 +20,7 @@ export const serviceSettings = {
   roles: named('PLINTH_ROLES', words(['api', 'auth', 'worker'], 'api,auth,worker', 'What this process does')),
   threads: named(
     'PLINTH_THREADS',
-    integer(
-      1,
-      sharesPorts ? maxThreads : 1,
-      usualThreads,
-      'Threads that serve requests; by default one per core, at most 8',
-    ),
+    optional(integer(1, sharesPorts ? 64 : 1, 1, 'Threads that serve requests; by default one per core, at most 8')),
   ),
   console: named('PLINTH_CONSOLE', choice(['on', 'off'], 'on', 'Whether the console is served at `/console`')),
   logLevel: named('PLINTH_LOG_LEVEL', choice(levels, 'info', 'Lowest severity that is logged')),

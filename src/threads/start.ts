@@ -1,5 +1,6 @@
 import type { LoadedDefinition } from '../cli/load-definition.ts'
 import { baseUrlOf, type Config } from '../config/config.ts'
+import { threadsOf } from '../config/service.ts'
 import { later, loggingClose, monotonic, openAll, type Service, wall } from '../lifecycle.ts'
 import { refusePortInUse } from '../listeners.ts'
 import { openServiceLogs } from '../logging/notices.ts'
@@ -60,6 +61,6 @@ async function start(
 
 /** Returns the role of each thread. */
 function rolesOf({ service: { threads, roles } }: Config): ThreadRole[] {
-  const serving = new Array<ThreadRole>(threads).fill('serve')
+  const serving = new Array<ThreadRole>(threadsOf(threads)).fill('serve')
   return roles.includes('worker') ? [...serving, 'background'] : serving
 }

@@ -328,6 +328,7 @@ const rows: Record<string, Row> = {
     valid: [['silent', 'silent']],
     invalid: [['verbose', /one of fatal, error, warn, info, debug, trace, silent$/]],
   },
+  PLINTH_THREADS: { key: 'service.threads', development: null, ...integer(1, 64) },
   PLINTH_REQUEST_LOG_RATE: { key: 'service.requestLogRate', development: 100, ...integer(0, 10_000) },
   PLINTH_PRODUCT_NAME: {
     key: 'users.productName',
