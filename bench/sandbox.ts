@@ -69,7 +69,13 @@ async function stop(child: ChildProcess): Promise<void> {
 /** Builds a child process's environment: this Node.js first in PATH, no npm variables, and only the given settings. */
 export const environment = (settings: Record<string, string>): NodeJS.ProcessEnv => {
   const { PATH = '', HOME = '' } = process.env
-  return { PATH: `${dirname(process.execPath)}:${PATH}`, HOME, NODE_ENV: 'production', PLINTH_THREADS: '1', ...settings }
+  return {
+    PATH: `${dirname(process.execPath)}:${PATH}`,
+    HOME,
+    NODE_ENV: 'production',
+    PLINTH_THREADS: '1',
+    ...settings,
+  }
 }
 
 /** Returns environment variables that make a child process write a CPU profile to `bench/results/<name>` on exit. */

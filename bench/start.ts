@@ -1,4 +1,4 @@
-import { freePort } from '../src/listeners.ts'
+import { freePort } from '../src/serving/listeners.ts'
 import type { Bench, Measurement } from './bench.ts'
 import { cpuMsOf, type Memory, memoryOf, pinned, serverCore } from './cpu-and-memory.ts'
 import { type Side, withRatio } from './results.ts'

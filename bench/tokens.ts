@@ -1,6 +1,6 @@
 import { createPublicKey, type JsonWebKey } from 'node:crypto'
-import { freePort } from '../src/listeners.ts'
 import { tokenVerifier } from '../src/oauth/tokens/verify.ts'
+import { freePort } from '../src/serving/listeners.ts'
 import { openDatabase } from '../src/storage/open.ts'
 import type { Bench, Measurement } from './bench.ts'
 import { memoryOf, pinned, resetPeak, serverCore } from './cpu-and-memory.ts'

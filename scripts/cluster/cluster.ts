@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { freePort } from '../../src/listeners.ts'
+import { freePort } from '../../src/serving/listeners.ts'
 import { addNodes, type BootstrapClient, type Node, sharedSettings, startNode } from './nodes.ts'
 import type { ClusterOptions } from './options.ts'
 import type { Program, Programs } from './processes.ts'

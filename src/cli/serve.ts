@@ -1,7 +1,7 @@
 import closeWithGrace from 'close-with-grace'
 import type { Config } from '../config/config.ts'
-import { threadsOf } from '../config/service.ts'
 import { guessableSecrets, refuseUnsafeProcess } from '../config/production-checks.ts'
+import { threadsOf } from '../config/service.ts'
 import type { Service } from '../lifecycle.ts'
 import { startService } from '../start.ts'
 import { greeting, logStart } from './greeting.ts'

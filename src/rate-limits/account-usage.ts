@@ -7,8 +7,8 @@ import { requesterOf } from '../http/requester.ts'
 import type { Database } from '../storage/database.ts'
 import { userNames } from '../storage/names.ts'
 import type { ScanRequester } from '../storage/scans/scan.ts'
+import { monthOf } from './calendar.ts'
 import type { LimitRules } from './limiter.ts'
-import { monthOf } from './quota.ts'
 import { QuotaUsage } from './usage.ts'
 
 const Rate = Type.Unsafe<string | null>({

@@ -2,10 +2,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Problem } from '../http/problems/problem.ts'
 import { isUnrouted, routeConfig } from '../http/route-config.ts'
 import type { Accounts, Bucket } from './account.ts'
+import type { calendar, Month } from './calendar.ts'
 import { isExceeded, type Window } from './fixed-window.ts'
 import { quotaExceeded, rateExceeded, setQuotaHeaders, setRateLimitHeaders } from './headers.ts'
 import type { Counters, Limit, LimitName } from './limit.ts'
-import type { Allowance, Allowances, calendar, localQuotas, Month } from './quota.ts'
+import type { Allowance, Allowances, localQuotas } from './quota.ts'
 import { delayQueueFull, reserve, type throttle } from './throttle.ts'
 
 /** A request that is being checked against the rate limits. */

@@ -1,10 +1,11 @@
 import type { FastifyReply } from 'fastify'
 import { Problem } from '../http/problems/problem.ts'
 import { setRawHeaderLines } from '../http/server/raw-headers.ts'
+import type { Month } from './calendar.ts'
 import { remainingOf, secondsLeft, type Window } from './fixed-window.ts'
 import { policyEnd } from './header-lines.ts'
 import type { Limit } from './limit.ts'
-import { type Allowance, type Month, quotaLeft } from './quota.ts'
+import { type Allowance, quotaLeft } from './quota.ts'
 
 /**
  * Sets the headers for the tightest window, both as X-RateLimit fields (reset in epoch seconds) and as fields from

@@ -1,7 +1,7 @@
+import type { Month } from './calendar.ts'
 import { type AdmissionContext, limitProblem, type Parts, proceed, quotaProblem, quotasOf } from './context.ts'
 import { tighter } from './fixed-window.ts'
 import { setQuotaHeaders } from './headers.ts'
-import type { Month } from './quota.ts'
 import { consume } from './threads/window-cell.ts'
 
 /** Admits a request when no other process shares the counters; synchronous once the month's usage is loaded. */

@@ -4,7 +4,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { request } from 'node:https'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { freePort } from '../../src/listeners.ts'
+import { freePort } from '../../src/serving/listeners.ts'
 import {
   answering,
   ended,

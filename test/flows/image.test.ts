@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { freePort } from '../../src/listeners.ts'
+import { freePort } from '../../src/serving/listeners.ts'
 import { ended, eventually, killAll, project, start } from '../cli/support.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'plinth-image-'))

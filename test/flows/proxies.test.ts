@@ -12,7 +12,7 @@ import { addNodes, type Node, sharedSettings, startNode } from '../../scripts/cl
 import { openPrograms, type Program } from '../../scripts/cluster/processes.ts'
 import { type ProxyName, proxyCertificate, startProxy } from '../../scripts/cluster/proxies.ts'
 import { checkout } from '../../scripts/cluster/upgrade.ts'
-import { freePort } from '../../src/listeners.ts'
+import { freePort } from '../../src/serving/listeners.ts'
 import { onPostgres } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
 

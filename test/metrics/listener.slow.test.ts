@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { request } from 'undici'
-import { freePort } from '../../src/listeners.ts'
+import { freePort } from '../../src/serving/listeners.ts'
 import { scraped } from '../support/metrics.ts'
 import { type RealService, realService } from '../support/service.ts'
 

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { request } from 'undici'
-import { freePort } from '../../src/listeners.ts'
+import { freePort } from '../../src/serving/listeners.ts'
 import { eventually, type RealService, realService } from '../support/service.ts'
 
 const isInstalled = ['prometheus', 'promtool'].every((name) => spawnSync(name, ['--version']).status === 0)

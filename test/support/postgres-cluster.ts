@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { freePort } from '../../src/listeners.ts'
+import { freePort } from '../../src/serving/listeners.ts'
 import { asPostgres, giveToPostgres, hasPostgresPrograms, postgresProgram } from './postgres-programs.ts'
 
 const run = promisify(execFile)

@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Agent, request } from 'undici'
 import { isHealthPath } from '../../src/http/server/health.ts'
-import { freePort } from '../../src/listeners.ts'
+import { freePort } from '../../src/serving/listeners.ts'
 import { withoutLimits } from './limits.ts'
 
 const plinth = fileURLToPath(new URL('../../bin/plinth.js', import.meta.url))

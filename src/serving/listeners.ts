@@ -2,17 +2,17 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
-import type { Config } from './config/config.ts'
-import { type ConnectionLimits, connectionLimits } from './http/server/connections.ts'
-import { type Drain, drainable } from './http/server/draining.ts'
-import type { LingerOptions } from './http/server/lingering-close.ts'
-import { type RedirectOptions, redirectServer } from './http/server/redirect-server.ts'
-import { patienceWith } from './http/server/server-options.ts'
-import type { Log } from './logging/entries.ts'
-import { metricsServer } from './metrics/listener.ts'
-import type { Metrics } from './metrics/metrics.ts'
-import type { ThreadContext } from './threads/context.ts'
-import { shareTicketKey, type TicketOptions } from './tls/session-tickets.ts'
+import type { Config } from '../config/config.ts'
+import { type ConnectionLimits, connectionLimits } from '../http/server/connections.ts'
+import { type Drain, drainable } from '../http/server/draining.ts'
+import type { LingerOptions } from '../http/server/lingering-close.ts'
+import { type RedirectOptions, redirectServer } from '../http/server/redirect-server.ts'
+import { patienceWith } from '../http/server/server-options.ts'
+import type { Log } from '../logging/entries.ts'
+import { metricsServer } from '../metrics/listener.ts'
+import type { Metrics } from '../metrics/metrics.ts'
+import type { ThreadContext } from '../threads/context.ts'
+import { shareTicketKey, type TicketOptions } from '../tls/session-tickets.ts'
 
 export interface ListenersOptions
   extends LingerOptions,
@@ -103,7 +103,7 @@ export const patienceOf = ({ http: { keepAliveSeconds, requestSeconds } }: Pick<
 
 /** Serves HTTP/2 on the HTTPS listener; loads the implementation only then. */
 async function openHttp2(server: TlsServer, { config, app, ...options }: ListenersOptions): Promise<Drain> {
-  const { serveHttp2 } = await import('./http/server/http2.ts')
+  const { serveHttp2 } = await import('../http/server/http2.ts')
   const patience = patienceWith(patienceOf(config))
   return serveHttp2(server, { ...options, handle: app.routing, patience })
 }
