@@ -11,6 +11,8 @@ const [stateAt, ownerAt] = [0, 1]
 /** The states of the lock. In the last one, its owner must wake a waiting thread. */
 const [free, taken, contended] = [0, 1, 2]
 
+const keepAliveMs = 60_000
+
 /** Creates the memory of a lock, to pass to every thread. */
 export const writeLockMemory = (): SharedArrayBuffer => new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT)
 
@@ -24,9 +26,12 @@ export function writeLock(memory: SharedArrayBuffer, thread: number): WriteLock 
     return isFree
   }
   const wait = async () => {
+    // Without a timer, a thread that has nothing else to do would end instead of waiting.
+    const timer = setInterval(() => {}, keepAliveMs)
     while (Atomics.exchange(words, stateAt, contended) !== free) {
       await Atomics.waitAsync(words, stateAt, contended).value
     }
+    clearInterval(timer)
     own()
   }
   return { tryLock, lock: () => (tryLock() ? undefined : wait()), unlock: () => release(words) }

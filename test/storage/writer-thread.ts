@@ -1,0 +1,37 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import { openDatabase } from '../../src/storage/open.ts'
+import type { SqliteMemory } from '../../src/storage/sqlite/open.ts'
+
+/** What a writing thread gets: its number, and the names that it gives to products. */
+export interface WriterData {
+  url: string
+  memory: SqliteMemory
+  thread: number
+  names: string[]
+  /** The product to rename; null to add one for each name. */
+  id: number | null
+}
+
+// Writes each name in a unit of its own, all at once; posts how many commits it took.
+const { url, memory, thread, names, id } = workerData as WriterData
+let commits = 0
+const db = await openDatabase(url, { shared: { memory, thread }, onCommit: () => commits++ })
+const instant = '2026-01-01T00:00:00.000Z'
+const product = (name: string) => ({
+  name,
+  nameKey: name,
+  price: 1,
+  revision: 1,
+  createdAt: instant,
+  updatedAt: instant,
+})
+await Promise.all(
+  names.map((name) =>
+    db.write(async (tx) => {
+      if (id === null) await tx.insertInto('products').values(product(name)).execute()
+      else await tx.updateTable('products').set({ name }).where('id', '=', id).returning('id').execute()
+    }),
+  ),
+)
+await db.close()
+parentPort?.postMessage(commits)
