@@ -4,7 +4,15 @@ import { expectResponse, proxied, requestText, type Target } from './http.ts'
 import type { LoadResult } from './load.ts'
 import { bestRun, withRatio } from './results.ts'
 import { runLoad } from './sandbox.ts'
-import { countProducts, countRevisions, nameOf, priceOf, startService, unreachableLimits } from './service.ts'
+import {
+  countProducts,
+  countRevisions,
+  nameOf,
+  priceOf,
+  type Service,
+  startService,
+  unreachableLimits,
+} from './service.ts'
 
 /** A table row that measures requests per second. */
 export interface RequestRow {
@@ -153,7 +161,8 @@ export const countedRows: Measurement[] = rows.slice(0, 2).map((row, at) => {
   }
 })
 
-async function measure(bench: Bench, row: RequestRow) {
+/** Measures a row on the service and on a reference, which is bare Fastify or another service. */
+export async function measure(bench: Bench, row: RequestRow, referenceName = 'bare Fastify') {
   const { service, reference } = bench
   const stored = row.writes?.count(service.databaseFile) ?? 0
   const responses: number[] = []
@@ -167,7 +176,7 @@ async function measure(bench: Bench, row: RequestRow) {
   expectStored(bench, row, stored, responses)
   service.trimLog()
   const { name, title, floor } = row
-  const about = { name, title, floor, unit: 'requests' as const, reference: 'bare Fastify' }
+  const about = { name, title, floor, unit: 'requests' as const, reference: referenceName }
   return withRatio({ ...about, rounds, memory: memoryOf(service.pid) })
 }
 
@@ -195,14 +204,15 @@ export async function alternate(
 
 type LoadContext = Pick<Bench, 'options' | 'sandbox' | 'pin' | 'service'>
 
-/** Sends a row's requests to a target, with an access token issued by the service. */
+/** Sends a row's requests to a target, with an access token of the target or, if it issues none, of the service. */
 export async function runOnce(
   { options, sandbox, pin, service }: LoadContext,
   row: RequestRow,
   target: Target,
   seconds: number,
 ) {
-  const headers = { ...proxied(options.tls), authorization: `Bearer ${await service.token()}` }
+  const issuer = 'token' in target ? (target as Service) : service
+  const headers = { ...proxied(options.tls), authorization: `Bearer ${await issuer.token()}` }
   const order = {
     port: target.port,
     tls: target.tls,

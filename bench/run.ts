@@ -9,6 +9,7 @@ import { conclude, type Row } from './results.ts'
 import { openSandbox, type Sandbox } from './sandbox.ts'
 import { nameOf, priceOf, readPages, startReference, startService } from './service.ts'
 import { startRow } from './start.ts'
+import { threadRows } from './threads.ts'
 import { cachedTokenRow, tokenRow } from './tokens.ts'
 import { webhooksRow } from './webhooks.ts'
 
@@ -30,6 +31,7 @@ const measurements = [
   ...countedRows,
   greedyRow,
   overloadRow,
+  ...threadRows,
   startRow,
 ]
 

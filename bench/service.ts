@@ -45,6 +45,8 @@ export interface ServiceOptions {
   /** Name of the data folder and of the log. */
   name?: string
   limits?: Record<string, string>
+  /** Threads that serve; default 1. */
+  threads?: number
   /** Node.js flags that replace those in the first line of bin/plinth.js. */
   flags?: readonly string[]
   /** A database on a different engine, and the function that fills it. */
@@ -68,13 +70,14 @@ export async function startService(
   sandbox: Sandbox,
   { rows, tls, profile }: Options,
   pin: boolean,
-  { name = 'data', limits = withoutLimits, flags, database, definition = products }: ServiceOptions = {},
+  { name = 'data', limits = withoutLimits, threads = 1, flags, database, definition = products }: ServiceOptions = {},
 ): Promise<Service> {
   const dataDir = join(sandbox.folder, name)
   const port = await freePort()
   const env = environment({
     ...settings(dataDir, port, tls),
     ...limits,
+    PLINTH_THREADS: String(threads),
     ...(database && { DATABASE_URL: database.url }),
     ...(definition.file && { PLINTH_DEFINITION: definition.file }),
   })

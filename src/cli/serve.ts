@@ -15,12 +15,23 @@ const parentCheckMs = 500
  */
 export async function serve(config: Config, loaded: LoadedDefinition, version: string): Promise<void> {
   refuseUnsafeProcess(config)
-  const service = await start(config, loaded, version)
-  const { close } = closeWithGrace({ delay: stopLimitMs, logger: false }, async ({ err, signal }) => {
+  const starting = start(config, loaded, version)
+  // Before the service has started, because its threads may already respond.
+  const { close, uninstall } = closeWithGrace({ delay: stopLimitMs, logger: false }, async ({ err, signal }) => {
+    const service = await starting
     if (err) service.log.error({ err }, 'service failed')
     await service.close(signal ?? (err ? 'error' : 'end of the parent process'))
   })
   stopWithParent(close)
+  await starting.catch((error) => {
+    uninstall()
+    throw error
+  })
+}
+
+/** Starts a service, and prints what its operator needs to know. */
+async function start(config: Config, loaded: LoadedDefinition, version: string): Promise<Service> {
+  const service = await startThreadsOf(config, loaded, version)
   for (const name of config.production ? guessableSecrets(config) : []) {
     process.stderr.write(
       `plinth: ${name} can be guessed: use a random value, such as the output of openssl rand -hex 32\n`,
@@ -29,10 +40,11 @@ export async function serve(config: Config, loaded: LoadedDefinition, version: s
   const started = { service, config, loaded, version }
   await logStart(started)
   if (!config.production) process.stdout.write(await greeting(started, process.stdout, process.env))
+  return service
 }
 
 /** Starts a service in one thread or, if it serves requests, in as many as configured. */
-async function start(config: Config, loaded: LoadedDefinition, version: string): Promise<Service> {
+async function startThreadsOf(config: Config, loaded: LoadedDefinition, version: string): Promise<Service> {
   const { threads, roles } = config.service
   const isServing = roles.includes('api') || roles.includes('auth')
   if (threadsOf(threads) === 1 || !isServing) return startService(config, loaded.definition, version)

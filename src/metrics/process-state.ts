@@ -24,11 +24,11 @@ export function processMetrics(registry: Registry): void {
   const single = (name: string, help: string, type: 'counter' | 'gauge', value: () => number | undefined) =>
     registerRead(registry, { name, help, type, read: () => sampleOf(value()) })
   const loop = () => performance.eventLoopUtilization()
-  const active = 'Time for which the event loop of the main thread ran callbacks'
+  const active = 'Time for which the event loops ran callbacks; all threads together'
   single('plinth_event_loop_active_seconds_total', active, 'counter', () => loop().active / 1_000)
   single(
     'plinth_event_loop_idle_seconds_total',
-    'Time for which the event loop of the main thread waited for events',
+    'Time for which the event loops waited for events; all threads together',
     'counter',
     () => loop().idle / 1_000,
   )

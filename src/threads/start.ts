@@ -8,6 +8,7 @@ import { addNode, type OnClose } from '../parts.ts'
 import { refusePortInUse } from '../serving/listeners.ts'
 import { openData, withPort } from '../start.ts'
 import { serverCertificates } from '../tls/certificates.ts'
+import { versionLives } from '../version-lifecycle.ts'
 import { threadMemory } from './memory.ts'
 import type { ThreadRole } from './messages.ts'
 import { startThreads } from './supervisor.ts'
@@ -30,11 +31,12 @@ async function start(
   onClose: OnClose,
 ) {
   const config = await withPort(settings)
+  // Every thread reads them; an error must be found before a file is created.
+  versionLives(declared, config.versions.plans)
   const roles = rolesOf(config)
   const logs = openServiceLogs(config, { out: process.stdout, env: process.env, now: wall })
   onClose(logs.flush)
   const { log } = logs
-  await refusePortInUse(config)
   const memory = threadMemory(roles.length + 1)
   const sharing = { shared: { memory: memory.sqlite, thread: roles.length + 1 }, divisor: roles.length + 1 }
   const { definition, ...stores } = await openData(config, declared, {
@@ -44,6 +46,7 @@ async function start(
     ...sharing,
     onCommit: () => {},
   })
+  await refusePortInUse(config)
   const clock = await nodeClock({ db: stores.db, log, wall, monotonic, onMoved: () => {} })
   onClose(clock.close)
   // Before the threads, which would each create one.

@@ -20,6 +20,7 @@ interface Thread {
   role: ThreadRole
   worker: Worker
   isReady: boolean
+  isEnded: boolean
   ended: Promise<void>
 }
 
@@ -31,8 +32,8 @@ const restartMs = 250
 const endMs = 1_000
 
 /**
- * Starts the threads; resolves once each of them is ready, with the function that closes them. Replaces a thread that ends or hangs. If a thread fails to start,
- * stops all of them and rejects with its error.
+ * Starts the threads; resolves once each of them is ready, with the function that closes them. Replaces a thread that ends
+ * or hangs. If a thread fails to start, stops all of them and rejects with its error.
  */
 export async function startThreads(options: SupervisorOptions): Promise<() => Promise<void>> {
   const { roles, memory, log, later } = options
@@ -60,8 +61,8 @@ export async function startThreads(options: SupervisorOptions): Promise<() => Pr
   }
   const close = async () => {
     isClosing = true
-    stopWatching()
     await Promise.all([...threads.values()].map((thread) => closeThread(thread, later)))
+    stopWatching()
   }
   const stopWatching = watchBeats(threads, options)
   try {
@@ -74,7 +75,7 @@ export async function startThreads(options: SupervisorOptions): Promise<() => Pr
 }
 
 const portsOf = (threads: readonly Thread[], except: number) =>
-  threads.filter(({ number, isReady }) => isReady && number !== except).map(({ worker }) => worker)
+  threads.filter(({ number, isReady, isEnded }) => isReady && !isEnded && number !== except).map(({ worker }) => worker)
 
 interface StartingThread extends SupervisorOptions {
   number: number
@@ -87,7 +88,7 @@ function launch({ data, number, role, memory, log, hub }: StartingThread) {
   const worker = new Worker(program, { workerData: { ...data, number, role, memory } })
   const { promise: ready, resolve, reject } = Promise.withResolvers<void>()
   const ended = Promise.withResolvers<void>()
-  const thread: Thread = { number, role, worker, isReady: false, ended: ended.promise }
+  const thread: Thread = { number, role, worker, isReady: false, isEnded: false, ended: ended.promise }
   worker.on('message', (message: FromThread) => {
     if (message.event === 'ready') {
       thread.isReady = true
@@ -105,6 +106,7 @@ function launch({ data, number, role, memory, log, hub }: StartingThread) {
   })
   worker.on('exit', () => {
     reject(new Error(`Thread ${number} ended before it was ready`))
+    thread.isEnded = true
     ended.resolve()
   })
   return { thread, ready }
@@ -123,12 +125,12 @@ async function closeThread({ worker, ended }: Thread, later: SupervisorOptions['
 
 /** Ends threads whose event loop no longer runs; returns a function that stops this. */
 function watchBeats(threads: ReadonlyMap<number, Thread>, { memory, log }: SupervisorOptions): () => void {
-  const seen = new Map<Worker, { beats: number; missed: number }>()
+  const seen = new WeakMap<Worker, { beats: number; missed: number }>()
   const timer = setInterval(() => {
-    for (const { number, role, worker, isReady } of threads.values()) {
+    for (const { number, role, worker, isReady, isEnded } of threads.values()) {
       const beats = beatsOf(memory, number).count()
       const before = seen.get(worker)
-      const missed = isReady && before?.beats === beats ? before.missed + 1 : 0
+      const missed = isReady && !isEnded && before?.beats === beats ? before.missed + 1 : 0
       seen.set(worker, { beats, missed })
       if (missed < maxMissed) continue
       seen.delete(worker)

@@ -1,0 +1,34 @@
+import type { Measurement } from './bench.ts'
+import { measure, rows } from './requests.ts'
+import { startService } from './service.ts'
+
+const threads = 2
+
+/** The rows that are measured, with the goal: the rate of several threads divided by that of one. */
+const measured: Record<string, number> = { 'get-random': 1.4, mixed: 1.4, create: 1.2 }
+
+/**
+ * Compares two services that differ only in the number of threads. No process is pinned: the load generator shares the cores
+ * with the service.
+ */
+export const threadRows: Measurement[] = rows
+  .filter(({ name }) => name in measured)
+  .map((row) => {
+    const name = `threads-${row.name}`
+    const title = `${row.title}, ${threads} threads`
+    return {
+      name,
+      measure: async (bench) => {
+        const [one, several] = [
+          await startService(bench.sandbox, bench.options, false, { name: `${name}-1` }),
+          await startService(bench.sandbox, bench.options, false, { name: `${name}-${threads}`, threads }),
+        ]
+        const reference = { ...one, name: 'reference' as const }
+        const both = { ...bench, pin: false, reference, service: several }
+        const floor = measured[row.name] as number
+        const result = await measure(both, { ...row, name, title, floor, referenceStatus: row.status }, 'one thread')
+        await Promise.all([one.stop(), several.stop()])
+        return result
+      },
+    }
+  })
