@@ -34,8 +34,8 @@ export interface Running {
 export type Environment = Record<string, string>
 
 /**
- * Returns this process's environment, with its compile cache but without the settings of the service other than its threads, plus the given
- * variables.
+ * Returns this process's environment, with its compile cache and the number of threads, but without the service's other
+ * settings, plus the given variables.
  */
 export function cleanEnvironment(env: Environment): NodeJS.ProcessEnv {
   const own = /^(PLINTH_(?!THREADS)|NODE_ENV|NODE_TEST_CONTEXT|DATABASE_URL|npm_|NO_COLOR|FORCE_COLOR)/
