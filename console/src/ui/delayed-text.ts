@@ -23,7 +23,10 @@ export function useDelayedText(text: string, onChange: (text: string) => void): 
   const trimmed = typed.trim()
   useEffect(() => {
     if (trimmed === sent) return
+    const { pathname } = location
     const timer = setTimeout(() => {
+      // The person has followed a link to a page that is still loading; a search would bring them back.
+      if (location.pathname !== pathname) return
       pending.current.push(trimmed)
       setSent(trimmed)
       change.current(trimmed)
