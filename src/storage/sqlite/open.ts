@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import type { StatementSync } from 'node:sqlite'
 import { CamelCasePlugin, Kysely } from 'kysely'
 import type { Database, OnCommit, Queryable, ReadOnlyDatabase } from '../database.ts'
 import { createPrivateFile } from '../files/atomic-file.ts'
@@ -113,17 +114,21 @@ export function openSqliteReadOnly(url: string, path: string): ReadOnlyDatabase 
 
 /** Reads and sets the numbers by which changes of the file are noticed. */
 const countsOf = (handles: () => Record<'writer' | 'reader', SqliteHandle>) => ({
-  dataVersion: () => pragma(handles().writer, 'data_version'),
+  dataVersion: pragma(() => handles().writer, 'data_version'),
   commits: {
-    begun: () => pragma(handles().writer, 'user_version'),
-    last: () => pragma(handles().reader, 'user_version'),
+    begun: pragma(() => handles().writer, 'user_version'),
+    last: pragma(() => handles().reader, 'user_version'),
     set: (commits: number) => handles().writer.db.exec(`pragma user_version = ${commits}`),
   },
 })
 
-function pragma({ statement }: SqliteHandle, name: 'data_version' | 'user_version'): number {
-  const [row] = rowsOfStatement(statement(`pragma ${name}`), []) as Record<string, number>[]
-  return (row as Record<string, number>)[name] as number
+/** Returns a function that reads a number; it runs in each iteration of the event loop, so it does nothing else. */
+function pragma(handle: () => SqliteHandle, name: 'data_version' | 'user_version'): () => number {
+  let run: StatementSync | undefined
+  return () => {
+    run ??= handle().statement(`pragma ${name}`).run
+    return (run.get() as unknown as [number])[0]
+  }
 }
 
 /** Opens the connections for writes and for reads. */
