@@ -2,6 +2,7 @@ import { load } from './code.js'
 
 // The public API, declared in src/plinth.ts.
 export const {
+  action,
   books,
   collection,
   Day,
@@ -9,7 +10,10 @@ export const {
   DefinitionError,
   Email,
   File,
+  event,
+  hooks,
   Instant,
+  job,
   Line,
   Money,
   Name,
@@ -17,7 +21,9 @@ export const {
   Price,
   products,
   Ref,
+  refuse,
   report,
+  schedule,
   service,
   Text,
   Title,

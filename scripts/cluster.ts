@@ -25,7 +25,9 @@ const signals = ['SIGINT', 'SIGTERM'] as const
 /** Ends a run early: the programs are killed at the exit. */
 const interrupt = () => process.exit(1)
 
-/** Runs a cluster in a temporary folder. Returns whether all checks passed; a failure keeps the folder. */
+/**
+ * Runs a cluster in a temporary folder. Returns whether all checks passed; if not, or with `keep`, the folder is kept.
+ */
 async function run(options: ClusterOptions): Promise<boolean> {
   const earlier = options.upgradeFrom === null ? null : findEarlier(options.upgradeFrom)
   const folder = mkdtempSync(join(tmpdir(), 'plinth-cluster-'))

@@ -20,7 +20,7 @@ Chromium, and takes a picture of each.
 
 const folder = fileURLToPath(new URL('../docs/images/console/', import.meta.url))
 const viewport = { width: 1120, height: 660 }
-/** Pixels below the content. */
+/** The margin below the content, in pixels. */
 const margin = 28
 
 const { values, positionals: wanted } = parseArgs({ allowPositionals: true, options: { help: { type: 'boolean' } } })
@@ -29,7 +29,7 @@ if (values.help) {
   process.exit()
 }
 
-// GET /api/settings shows the settings of the process.
+// GET /api/settings reports the environment of this process.
 Object.assign(process.env, workSettings)
 const data = mkdtempSync(join(tmpdir(), 'plinth-pictures-'))
 const place = { url: `file:${join(data, 'plinth.db')}`, remove: async () => rmSync(data, { recursive: true }) }

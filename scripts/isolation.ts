@@ -43,7 +43,7 @@ const { values, positionals } = parseArgs({
   },
 })
 
-/** Lists the reasons for which a scenario fails; empty if it passes. */
+/** Returns the reasons why a scenario fails; empty if it passes. */
 function violations({ observation }: IsolationResult): string[] {
   const { p99Ms, cut, undelivered, deliveries, slowestDeliveryMs, slowestDownloadMs, failures } = observation
   const rules: [boolean, string][] = [

@@ -37,7 +37,7 @@ export interface Licence {
   repository: string
 }
 
-/** Returns whether an SPDX expression allows the use under a permissive licence. */
+/** Returns whether an SPDX expression allows use under permissive licences only. */
 export const isPermissive = (expression: string): boolean =>
   expression
     .replace(/[()]/g, '')
@@ -45,8 +45,8 @@ export const isPermissive = (expression: string): boolean =>
     .some((choice) => choice.split(' AND ').every((id) => allowed.has(id)))
 
 /**
- * Returns the licence of each package in the lockfile that is not only for development, by name. Throws an Error that lists
- * the packages without a permissive licence.
+ * Returns the licences of the packages in the lockfile that are not only for development, sorted by name. Throws an
+ * Error that lists the packages without a permissive licence.
  */
 export function licencesOf(folder = root): Licence[] {
   const lock = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')) as {

@@ -1,6 +1,7 @@
 /**
- * Tests whether the duration of a failed login reveals that an account exists (T-AUTH-03). Makes the same number of attempts
- * with a known and an unknown address, in random order, and compares them by the Mann-Whitney U test. Use an idle machine:
+ * Tests whether the duration of a failed login reveals that an account exists (T-AUTH-03). Makes the same number of
+ * attempts with a known and an unknown address, in random order, and compares their durations with the Mann-Whitney U
+ * test. Use an idle machine:
  *
  *   node scripts/login-time.ts [attempts of each kind, default 500]
  *

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 
-/** Returns the arguments of a script that has no options; `--help` prints the usage and exits. */
+/** Returns the arguments of a script whose only option is `--help`, which prints the usage and exits. */
 export function positionalsOr(usage: string): string[] {
   const { values, positionals } = parseArgs({
     allowPositionals: true,

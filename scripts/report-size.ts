@@ -41,7 +41,7 @@ const sandbox = openSandbox()
 const failures: string[] = []
 const say = (line: string) => process.stdout.write(`${line}\n`)
 
-/** Exports this many users in every format, and returns the service's peak memory. */
+/** Exports this many users in every format, and returns the service's peak memory in MiB. */
 async function measure(rows: number): Promise<number> {
   const options = { rows: 1, tls: false, profile: false } as Parameters<typeof startService>[1]
   const service = await startService(sandbox, options, false, { name: String(rows) })
@@ -97,7 +97,10 @@ interface Task {
   rowCount: number
 }
 
-/** A single report takes a second or two, which is too short to measure the 99th percentile of reads. */
+/**
+ * How many reports are created per format. A single one takes only a second or two, which is too short to measure the
+ * 99th percentile of reads.
+ */
 const exports = 3
 
 async function createReports(service: Service, format: string): Promise<Task> {
@@ -124,7 +127,7 @@ async function createReport(service: Service, format: string): Promise<Task> {
   }
 }
 
-/** Reads users until `until` settles; returns the 99th percentile in ms. */
+/** Reads users until `until` settles; returns the 99th percentile of the response times in ms. */
 async function reads(service: Service, until: Promise<unknown>): Promise<number> {
   const headers = { ...(await bearer(service)), ...proxied(false) }
   const agent = new Agent({ keepAlive: true })

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
@@ -13,7 +13,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 
 const usage = `Runs the tests, several files in one process, because importing the service takes longer than most files.
 
@@ -32,30 +32,27 @@ test/cli, has .browser in its name, or begins with the comment
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const alone = '// Runs in its own process:'
-const maxFilesPerProcess = 16
+const maxFilesPerProcess = 48
 const processes = 3
 const memory = '/dev/shm'
 const minMemoryBytes = 2 * 1024 ** 3
 
-/** Returns whether a test file needs a process of its own. */
+/** Returns true if a test file needs its own process. */
 const isAlone = (file: string) =>
   file.startsWith('test/cli/') || file.includes('.browser.') || readFileSync(join(root, file), 'utf8').startsWith(alone)
 
-/** Divides the files into groups of almost equal size. */
+/** Divides the files into groups of almost equal size, the same number for each of the parallel processes. */
 function groupsOf(files: readonly string[]): string[][] {
-  const count = Math.ceil(files.length / maxFilesPerProcess)
+  const count = Math.ceil(files.length / maxFilesPerProcess / processes) * processes
   // Adjacent names often belong to similar tests, so adjacent files go to different groups.
   return Array.from({ length: count }, (_, n) => files.filter((_file, index) => index % count === n))
 }
 
 /** Returns a module that runs these test files, each as a suite. */
-function entryFor(files: readonly string[]): string {
-  const suites = files.map((file) => {
-    const url = pathToFileURL(join(root, file)).href
-    return `describe(${JSON.stringify(file)}, async () => {\n  await import(${JSON.stringify(url)})\n})\n`
-  })
-  return `import { describe } from 'node:test'\n${suites.join('')}`
-}
+const entryFor = (files: readonly string[]) =>
+  `import { describeFiles } from ${JSON.stringify(new URL('suite-process.ts', import.meta.url).href)}
+await describeFiles(${JSON.stringify(files)}, ${!isFast && existsSync(join(root, 'build', 'sources.txt'))})
+`
 
 const options = process.argv.slice(2)
 if (options.includes('--help')) {
@@ -69,6 +66,8 @@ const files = globSync('test/**/*.test.ts', { cwd: root })
   .filter((file) => file.includes('.browser.') === isBrowser)
   .filter((file) => !isFast || !(file.includes('.slow.') || file.startsWith('test/cli/')))
   .sort()
+// Processes and threads that tests start load the bundle in half the time of the sources. A current bundle is not rebuilt.
+if (!isFast) execFileSync(process.execPath, [join(root, 'scripts', 'build-code.js')], { stdio: 'inherit' })
 const cache = join(root, 'node_modules', '.cache')
 mkdirSync(cache, { recursive: true })
 const folder = mkdtempSync(join(cache, 'suite-'))
@@ -77,7 +76,7 @@ const entries = groupsOf(files.filter((file) => !isAlone(file))).map((group, ind
   writeFileSync(entry, entryFor(group))
   return entry
 })
-/** Returns whether temporary files fit into memory. */
+/** Returns whether temporary files go into memory: not if TMPDIR is set or if there is too little space. */
 function fitsInMemory(): boolean {
   if (process.env.TMPDIR !== undefined || !existsSync(memory)) return false
   const { bavail, bsize } = statfsSync(memory)
@@ -87,13 +86,13 @@ function fitsInMemory(): boolean {
 const temporary = mkdtempSync(join(fitsInMemory() ? memory : tmpdir(), 'plinth-tests-'))
 // PgBouncer and PostgreSQL run as another user.
 chmodSync(temporary, 0o755)
-// The runner starts the test processes with these flags. A larger young generation takes less garbage collection.
-const flags = ['--max-semi-space-size=32']
+// The runner starts the test processes with these flags. A larger young generation needs less garbage collection.
+const flags = ['--min-semi-space-size=64', '--max-semi-space-size=64', '--single-threaded-gc']
 const args = [
   `--test-concurrency=${processes}`,
   ...options.filter((option) => !['--fast', '--browser'].includes(option)),
 ]
-// One thread starts faster. The tests of several threads set the number themselves.
+// A service with one thread starts faster. Tests of several threads set PLINTH_THREADS themselves.
 const env = { PLINTH_THREADS: '1', ...process.env, NODE_COMPILE_CACHE: join(cache, 'compile'), TMPDIR: temporary }
 const run = spawn(process.execPath, [...flags, '--test', ...args, ...entries, ...files.filter(isAlone)], {
   ...{ cwd: root, env, stdio: 'inherit' },

@@ -44,7 +44,7 @@ run_tools() {
     case $status in
       0) echo "PASS $name $version ($((SECONDS - started)) s)" ;;
       77) echo "SKIPPED $name $version: $(tail -n 1 "$folder/$name.log")" ;;
-      *) echo "FAIL $name $version"; tail -n 60 "$folder/$name.log"; failed=1 ;;
+      *) echo "FAIL $name $version"; tail -n 400 "$folder/$name.log"; failed=1 ;;
     esac
   done
   return "$failed"

@@ -64,12 +64,12 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   /** The authorization server, if this process runs one. */
   provider: CurrentServer | null
   people: UserParts
-  /** The client for logging in from the API reference, if there is one. */
+  /** The OAuth client with which the API reference logs users in, if there is one. */
   docsClientId?: string | null
   /** Whether the console is served. */
   console?: boolean
   readApiKey?: ReadApiKey
-  /** The audit log for rejected requests and for credentials sent over plain HTTP. */
+  /** The audit log for events that anyone can trigger, such as rejected requests. */
   audit?: Pick<Audit, 'tally'>
   webhookKeys: WebhookKeys
   /** Whether this process serves the resources. */
@@ -83,7 +83,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   corsOrigins: readonly string[]
   /** Rate limits and their counters. If omitted, nothing is limited. */
   limits?: Pick<LimiterOptions, 'rules' | 'counters' | 'memory' | 'monotonic'>
-  /** If omitted, no request is rejected because of load. */
+  /** Load limits. If omitted, no request is rejected because of load. */
   overload?: Omit<OverloadOptions, 'later'>
   patience?: ServerSettings['patience']
   http2?: ServerSettings['http2']
@@ -92,17 +92,17 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   version?: string
   metrics: Pick<Metrics, 'read' | 'onResponse' | 'onLimited' | 'onDelayed'>
   log: { access: WriteAccessLine; fault: (error: unknown, requestId: string, traceId?: string) => void }
-  /** Whether the fast path may send cached responses, which it does by default; never if traces are exported. */
+  /** Whether the fast path may send cached responses; default true. While traces are exported, it sends none. */
   fastPath?: boolean
   /** Begins the span of each request, if traces are exported. */
   startRequestSpan?: StartRequestSpan | undefined
-  /** Called for every response, to record it. */
+  /** Records a response; called for every response. */
   onResponse: WriteAccessLine
   /** Called for every response from a deprecated version; `clientId` is null for an anonymous client. */
   countDeprecated: (version: string, clientId: string | null) => void
 }
 
-/** Builds the HTTP service: first the policies, in the order in which they apply to a request, then the routes. */
+/** Builds the HTTP service: adds the policies, in the order in which they apply to a request, then the routes. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
   const { api, log, lives } = options
@@ -148,7 +148,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   return app
 }
 
-/** Returns whether the fast path can respond as the policies do: it exports no traces and counts only in this process. */
+/** Returns whether to use the fast path, which supports neither traces nor shared rate-limit counters. */
 const isFastPathOn = ({ fastPath = true, startRequestSpan }: AppOptions, counted?: Limiter) =>
   fastPath && !startRequestSpan && counted?.admitAtOnce !== null
 
@@ -189,7 +189,7 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
   await app.register(invitationPage, { ...pages, own: definition.users && ownFields(options, definition.users) })
 }
 
-/** Starts to measure the load; undefined if no request is rejected because of it. */
+/** Starts measuring the load; returns undefined if no request is rejected because of load. */
 const shedding = ({ overload, later }: AppOptions) => overload && loadShedder({ ...overload, later })
 
 /** Returns the rate limiter; undefined if nothing is limited. */

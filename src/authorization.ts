@@ -8,10 +8,10 @@ import { ensureBootstrapClient } from './oauth/clients/bootstrap-client.ts'
 import { consoleClient, docsClient, syncBuiltInClient } from './oauth/clients/built-in-clients.ts'
 import { keyRing, maintainKeys } from './oauth/keys/key-ring.ts'
 import type { Rotated } from './oauth/keys/rotation.ts'
+import { currentServer } from './oauth/provider/current-server.ts'
 import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
 import { apiScopes, unknownScopes } from './oauth/tokens/scopes.ts'
 import type { TrustedIssuer } from './oauth/tokens/trusted-issuer.ts'
-import { trustedIssuerKeys } from './oauth/tokens/trusted-issuer-keys.ts'
 import { tokenVerifier } from './oauth/tokens/verify.ts'
 import { tryLimits } from './oauth/users/login-throttle.ts'
 import { createUserParts } from './oauth/users/users.ts'
@@ -28,14 +28,14 @@ export interface AuthorizationOptions {
   audit: Audit
   /** Counts revocations in this process. */
   revocations: RevocationEpoch
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
-  /** Monotonic clock in ms. */
+  /** Returns the monotonic time in ms. */
   monotonic: () => number
   report: (error: unknown) => void
   /** Called when the first signing key is created, and when the schedule changes the keys. */
   keyNotices: { onCreated: (kid: string) => void; onRotated: (rotated: Rotated) => void }
-  /** Called if another client has the id of a client of the service. */
+  /** Called if the client id of a built-in client belongs to another client. */
   onClientIdTaken: (clientId: string) => void
 }
 
@@ -62,18 +62,14 @@ export async function openAuthorization(options: AuthorizationOptions) {
   })
   const users = userParts(options)
   const about = { userinfo, accessTokenSeconds, report, audit, address: clientAddress(config.http.trustedProxies) }
-  const trusted = trustedIssuer(options)
+  const trusted = await trustedIssuer(options)
   const apiKeys = apiKeyReader({ db, now, onError: report })
-  const provider = async () => {
-    if (!config.service.roles.includes('auth')) return null
-    const { currentServer } = await import('./oauth/provider/current-server.ts')
-    return currentServer(keys, { ...tokens, ...users, ...about, sealer })
-  }
+  const isServed = config.service.roles.includes('auth')
   const notices = { onError: report, onRotated: keyNotices.onRotated }
   const stopMaintenance = maintainKeys(keys, sources, sweepClock(db, monotonic, report), notices)
   return {
     people: users,
-    provider: await provider(),
+    provider: isServed ? currentServer(keys, { ...tokens, ...users, ...about, sealer }) : null,
     verify: tokenVerifier({ ...tokens, trusted }),
     revocations,
     reloadKeys: keys.reload,
@@ -107,18 +103,19 @@ const sharedSecret = ({ oauth: { jwtSharedSecret } }: Config) =>
 /** Scopes that a trusted issuer's tokens get only if PLINTH_TRUSTED_SCOPES lists them. */
 const reserved = ['admin', 'audit:read']
 
-function trustedIssuer({
+async function trustedIssuer({
   config,
   definition: { scopes: known },
   now,
   report,
-}: AuthorizationOptions): TrustedIssuer | null {
+}: AuthorizationOptions): Promise<TrustedIssuer | null> {
   const { trustedIssuer: issuer, trustedIssuerCidrs: allowCidrs, trustedScopes } = config.oauth
   const scopes = trustedScopes ?? apiScopes(known).filter((scope) => !reserved.includes(scope))
   const unknown = unknownScopes(known, scopes)
   if (unknown.length > 0)
     throw new ConfigError(`PLINTH_TRUSTED_SCOPES contains unknown scopes: ${unknown}; use any of ${Object.keys(known)}`)
   if (issuer === null) return null
+  const { trustedIssuerKeys } = await import('./oauth/tokens/trusted-issuer-keys.ts')
   const policy = { allowHttp: !config.production, allowCidrs }
   return { issuer, scopes: new Set(scopes), keys: trustedIssuerKeys({ issuer, policy, now, onError: report }) }
 }

@@ -9,8 +9,8 @@ import { TaskView } from './reports/schemas.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
 
 /**
- * Returns the OpenAPI documents by path: one per version, and one for the whole service, which covers the first served
- * version and all unversioned routes.
+ * Returns the OpenAPI documents by path: one per served version, and one for the whole service, which covers the first
+ * served version and all unversioned routes.
  */
 export function documentation(
   definition: Definition,
@@ -82,6 +82,7 @@ export const everywhere: Everywhere = {
 function tags(collections: Definition['collections']): Record<string, string> {
   return {
     ...Object.fromEntries(collections.map(({ declaration: { name, noun } }) => [name, about(noun)])),
+    batch: 'Several writes in one transaction',
     reports: 'Files generated from the data in the background: request one, poll or get notified, then download it',
     webhooks: 'URLs to call when an event occurs, and the outcome of each delivery',
     limits: 'Rate limits and quotas of the caller, and their use',

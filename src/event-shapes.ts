@@ -9,8 +9,9 @@ export const servedVersions = ({ versions }: Pick<Definition, 'versions'>, lives
   lives.filter(({ version, status }) => status !== 'retired' && versions[version]).map(({ version }) => version)
 
 /**
- * Returns a function that finds the conversion of an event body from the collection's field names, in which events are
- * stored, to the field names of a version. For a retired version, uses the next version that is served.
+ * Returns the function that finds the conversion of event bodies from the collection's field names, with which they are
+ * stored, to those of a version. Instead of a version that is not served, it uses the next served version or, if there
+ * is none, the newest.
  */
 export function eventShapes(definition: Definition, lives: readonly VersionStatus[]): EventShapes {
   const served = servedVersions(definition, lives)
@@ -25,8 +26,8 @@ export function eventShapes(definition: Definition, lives: readonly VersionStatu
 const numberOf = (version: string) => Number(version.slice(1))
 
 /**
- * For each event type, the conversion to the field names of a version. Contains only the events of resources that the
- * version serves as views.
+ * Returns, by event type, the conversions to the field names of a version. Contains only the events of resources that
+ * the version serves as views.
  */
 function shapesOf({ versions }: Definition, version: string) {
   return new Map(

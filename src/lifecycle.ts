@@ -1,15 +1,20 @@
 import type { Log } from './logging/entries.ts'
-import type { OnClose } from './parts.ts'
 import type { Stores } from './stores.ts'
 
 export const wall = Date.now
-/** The time of `performance` begins with the thread, so the time of the machine is added. */
+/**
+ * `performance.now()` starts at 0 in each thread. Adding the machine's monotonic time at that start makes the values
+ * comparable between threads.
+ */
 const originMs = Number(process.hrtime.bigint()) / 1e6 - performance.now()
 export const monotonic = () => originMs + performance.now()
 export const later = (ms: number, run: () => void) => {
   const timer = setTimeout(run, ms)
   return () => clearTimeout(timer)
 }
+/** Registers a closer; closers run in reverse order. */
+export type OnClose = (closer: () => unknown) => void
+
 /** A running service. */
 export interface Service extends Stores {
   baseUrl: string
@@ -26,12 +31,12 @@ export interface Service extends Stores {
 /** Components, and the function that closes them in reverse order. */
 export type Opened<Components> = Components & { close: () => Promise<void> }
 
-/** Opens components, which register how they are closed. If `open` rejects, nothing is left open. */
+/** Opens components, which register their own closers. If `open` rejects, closes what was opened. */
 export async function openAll<Components extends object>(
   open: (onClose: OnClose) => Promise<Components>,
 ): Promise<Opened<Components>> {
   const closers: (() => unknown)[] = []
-  /** Runs every closer, even after one has failed, as some do while the database is down. Then throws their errors. */
+  /** Runs every closer, even if some fail, as they may while the database is down. Then throws their errors. */
   const close = async () => {
     const errors: unknown[] = []
     for (const closer of closers.splice(0).reverse()) {
@@ -43,13 +48,13 @@ export async function openAll<Components extends object>(
   try {
     return { ...(await open((closer) => closers.push(closer))), close }
   } catch (error) {
-    // Closing may fail for the same reason, which the first error explains better.
+    // Closing may fail for the same reason; the first error explains it better.
     await close().catch(() => {})
     throw error
   }
 }
 
-/** Makes `close` log why the service stops and how long that takes. `flush` writes the last lines of the log. */
+/** Makes `close` log the reason for stopping, and how long the stop takes. `flush` writes the last lines of the log. */
 export function loggingClose({
   close,
   flush,

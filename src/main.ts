@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { Command } from 'commander'
+import { failureText } from './cli/failure-text.ts'
 import type { LoadedDefinition } from './cli/load-definition.ts'
 import { settingsTable } from './cli/print.ts'
 import { type Config, readConfig, unknownSettings } from './config/config.ts'
@@ -20,9 +22,12 @@ const definitionHelp =
 /** Loads the definition. If the file was found rather than specified, prints its name. */
 async function definition(config: Config, named?: string): Promise<LoadedDefinition> {
   const { findDefinition, loadDefinition } = await import('./cli/load-definition.ts')
+  const { trackImports } = await import('./cli/imported-files.ts')
   const { file, isFound } = findDefinition(named ?? config.service.definitionFile, process.cwd())
   if (isFound) process.stderr.write(`plinth: using the definition ${file}\n`)
-  return { file, definition: await loadDefinition(file) }
+  if (file === null) return { file, definition: await loadDefinition(file), imported: new Set() }
+  const { files, stop } = trackImports(resolve(file))
+  return { file, definition: await loadDefinition(file).finally(stop), imported: files }
 }
 
 // Commands are loaded on demand, so that help is fast and `serve` does not load the demo.
@@ -31,13 +36,32 @@ const program = new Command('plinth')
   .version(version)
   .addHelpText('after', '\nSettings are read from the environment and from .env; `plinth settings` lists them.')
 program
+  .command('init')
+  .argument('<folder>', 'the folder to create; an existing folder must be empty')
+  .option('--no-install', 'do not run npm install')
+  .description('Create a new service: package.json, service.ts with a test, .env and a Dockerfile')
+  .action(async (folder, options) => (await import('./cli/init/init.ts')).init(folder, options))
+program
   .command('serve')
   .argument('[definition]', definitionHelp)
   .description('Start the service; the first run creates its database, keys and certificates')
-  .action(async (file) => {
+  .option('--watch', 'serve the definition again after each change of its files; for development')
+  .action(async (file, { watch }) => {
     const config = configuration()
+    if (watch) {
+      const { serveAndWatch } = await import('./cli/watch/supervisor.ts')
+      return serveAndWatch({ config, named: file, env: inherited })
+    }
     const { serve } = await import('./cli/serve.ts')
     await serve(config, await definition(config, file), version)
+  })
+// A process of `serve --watch`.
+program
+  .command('serve-watched', { hidden: true })
+  .argument('[definition]')
+  .action(async (named) => {
+    const { serveWatched } = await import('./cli/watch/served-process.ts')
+    await serveWatched({ config: configuration(), named, version })
   })
 program
   .command('migrate')
@@ -111,6 +135,7 @@ const groups: [name: string, summary: string, load: () => Promise<Command>][] = 
     'List the processes that use the database',
     async () => (await import('./cli/nodes.ts')).nodesCommand(configuration),
   ],
+  ['jobs', 'List, retry and cancel jobs', async () => (await import('./cli/jobs.ts')).jobsCommand(configuration)],
   [
     'users',
     'Invite users, set their passwords, fields and roles, and list them',
@@ -142,21 +167,9 @@ for (const [name, summary, load] of groups) {
   program.addCommand(group.summary(summary).description(group.description() || summary))
 }
 
-/** Maps request fields to the command-line options that set them. */
-const options: Readonly<Record<string, string>> = {
-  ...{ id: '--id', name: '--name', scopes: '--scope', grants: '--grant', redirectUris: '--redirect-uri' },
-  ...{
-    postLogoutRedirectUris: '--post-logout-uri',
-    labels: '--label',
-    rate: '--rate',
-    quota: '--quota',
-    expiresAt: '--expires',
-  },
-  ...{ from: '--from', to: '--to' },
-}
-
 // Files that commands create are accessible only to their owner.
 process.umask(0o077)
+const inherited = { ...process.env }
 loadDotEnv()
 try {
   await program.parseAsync()
@@ -173,21 +186,4 @@ function loadDotEnv(): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
-}
-
-interface Failure {
-  message?: string
-  code?: string
-  errors?: readonly { field: string; message: string }[]
-}
-
-/** Returns a failed command's error message, which lists the invalid options and the values they allow, or all causes. */
-function failureText(error: unknown): string {
-  if (error instanceof AggregateError)
-    return [error.message, ...error.errors.map(failureText)].filter(Boolean).join('\n')
-  const { message = String(error), code = '', errors = [] } = Object(error) as Failure
-  // A message that does not repeat the field errors has content of its own, so it is returned unchanged.
-  const isByField = code === 'INVALID_INPUT' || errors.every(({ message: rule }) => message.includes(rule))
-  if (!isByField || errors.length === 0) return message
-  return errors.map(({ field, message: rule }) => `${options[field] ?? field} ${rule}`).join('\n')
 }

@@ -1,8 +1,10 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
-import { auditRecorder } from './audit/chain.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { userRows } from './catalog/user-rows.ts'
-import { users } from './catalog/users.ts'
+import { accountRules } from './code/accounts.ts'
+import { serviceCode } from './code/author-code.ts'
+import type { CodeServices } from './code/services.ts'
 import type { Definition } from './definition/service.ts'
 import { eventsIn, servedVersions } from './event-shapes.ts'
 import { defaultDownloadsPerAccount, defaultUploadsPerAccount, maxUploadsInAll, slotLimiter } from './files/slots.ts'
@@ -10,13 +12,14 @@ import { maxDownloadsInAll } from './files/store.ts'
 import type { Caller } from './http/policies/authenticate.ts'
 import { checkTarget } from './http/ssrf-guard.ts'
 import { rejectUnknownParameters } from './http/strict-handling.ts'
+import { type JobRoutesOptions, jobRoutes } from './jobs/routes.ts'
 import { metricsHistory } from './metrics/history/route.ts'
 import { nodeRoutes } from './nodes/routes.ts'
 import { apiKeyRoutes } from './oauth/api-keys/routes.ts'
 import { clientRoutes } from './oauth/clients/routes.ts'
 import { type KeyRouteOptions, signingKeyRoutes } from './oauth/keys/routes.ts'
+import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
 import { accessRoutes } from './oauth/users/access-routes.ts'
-import { accountGuard, extendedAccountGuard } from './oauth/users/account-guard.ts'
 import { type AccountRouteOptions, accountRoutes } from './oauth/users/account-routes.ts'
 import { type InvitationRouteOptions, invitationRoute } from './oauth/users/invitation-route.ts'
 import { type Operations, operationRoutes } from './operations/routes.ts'
@@ -31,12 +34,15 @@ import type { ReportsOptions } from './reports/route-parts.ts'
 import { reports } from './reports/routes.ts'
 import { taskStates } from './reports/tasks.ts'
 import { defaultWaitersPerAccount, type Later, watchTasks } from './reports/wait-for-change.ts'
-import type { Collection, CollectionOptions, Declaration } from './resources/declaration.ts'
+import type { CollectionOptions, Declaration } from './resources/declaration.ts'
 import { declaredReport } from './resources/reports/report.ts'
 import { reportOf } from './resources/representation.ts'
-import { rowAccess } from './row-access.ts'
+import { type ChangeFeedOptions, changeFeed } from './resources/streams/change-feed.ts'
+import { type RowAccessOptions, rowAccess } from './row-access.ts'
+import { serveCollections } from './serving/collections.ts'
 import type { Queryable } from './storage/database.ts'
 import { uuidSource } from './storage/ids.ts'
+import { repeatingWrites } from './storage/repeating-writes.ts'
 import { type RequestRoutesOptions, requestRoutes } from './traffic/request-routes.ts'
 import { trafficRoute } from './traffic/routes.ts'
 import { readVersionCalls } from './versioning/call-counts.ts'
@@ -46,20 +52,26 @@ import { webhooks } from './webhooks/routes.ts'
 import type { WebhooksOptions } from './webhooks/webhooks-options.ts'
 
 /** The options shared by all API versions; event types and access rules come from the definition. */
-export type VersionOptions = Omit<CollectionOptions, 'factsOf' | 'newUuid'> &
+export type VersionOptions = Omit<CollectionOptions, 'factsOf' | 'newUuid' | 'code'> &
   Omit<ReportsOptions, 'access'> &
   Omit<InvitationRouteOptions, 'roles'> &
   Omit<WebhooksOptions, 'events' | 'versions' | 'access'> &
   Omit<AccountRouteOptions & KeyRouteOptions, 'scopes'> &
-  RequestRoutesOptions & {
+  RequestRoutesOptions &
+  JobRoutesOptions &
+  Omit<ChangeFeedOptions, 'report'> &
+  Pick<RowAccessOptions, 'givenClaims'> & {
     later: Later
+    codeServices: CodeServices
+    /** Counts revocations of tokens in this process. */
+    revocations?: RevocationEpoch
     operations: Operations
     /** All versions with their lifecycle status. */
     lives: readonly VersionStatus[]
     limiter?: Limiter
-    /** The id of this process among the nodes. */
+    /** The id of this process in the table `nodes`. */
     nodeId?: string
-    /** The maximum number of open event streams and waiting requests together, per account and process. */
+    /** The maximum number of requests that wait for reports or stream their changes, per account and process. */
     maxWaiters?: number
     /** The maximum number of concurrent report downloads, per account and process. */
     maxDownloads?: number
@@ -72,37 +84,39 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const { maxWaiters = defaultWaitersPerAccount, maxDownloads = defaultDownloadsPerAccount } = options
   const watch = watchTasks({ states: taskStates(options.db), later: options.later, perAccount: maxWaiters })
   const downloads = slotLimiter({ perAccount: maxDownloads, inTotal: maxDownloadsInAll })
-  app.addHook('preClose', async () => watch.close())
+  const feed = changeFeed(options)
+  app.addHook('preClose', async () => {
+    watch.close()
+    feed.close()
+  })
   const checkCallback = (url: string) => checkTarget(options.policy, url, options.lookup)
   const registrable = servedVersions(definition, options.lives)
-  const { ofAccounts, served: usersCollection, roles } = usersOf(definition, options)
+  const roles = rolesOf(definition, options)
   const { factsOf, eventAccess, reportAccess } = rowAccess(definition, options)
-  // With one source of UUIDs, so that the ids of all versions increase.
   const files = { store: options.results, uploads: uploadSlots(options), downloads }
-  const shared = { ...options, zone: definition.zone, factsOf, newUuid: uuidSource(options), files }
+  // All versions share one source of UUIDs, so that ids always increase in the order of creation.
+  const shared = { ...options, zone: definition.zone, factsOf, newUuid: uuidSource(options), files, feed }
   const all = definition.collections.map(({ declaration }) => declaration)
-  const guardOf = ({ declaration }: Collection) =>
-    (declaration.view?.collection ?? declaration) === usersCollection?.declaration ? ofAccounts : undefined
+  const { actions, hooks } = definition.code
+  const repeating = repeatingWrites(options.db)
+  const accounts = accountRules(definition.users, { ...options, db: repeating })
+  const db = actions.length + hooks.length > 0 ? accounts.db : repeating
+  const code = serviceCode(definition.code, { ...shared, ...options.codeServices, db, all, accounts })
   for (const { version, status } of options.lives) {
     const served = status === 'retired' ? undefined : definition.versions[version]
     for (const prefix of served?.prefixes ?? []) {
-      await app.register(async (at) => {
+      // One plugin has all routes of a prefix: a separate plugin for each group would make every start slower.
+      const routes: FastifyPluginAsyncTypebox = async (at) => {
         if (served?.unknownParameters === 'refuse') rejectUnknownParameters(at)
-        const related = { all, served: (served?.collections ?? []).map(({ declaration }) => declaration) }
-        for (const one of served?.collections ?? []) {
-          await at.register(one.plugin, { ...shared, guard: guardOf(one), related, prefix })
-        }
-        await at.register(reports, { ...options, access: reportAccess, checkCallback, watch, downloads, prefix })
-        await at.register(webhooks, {
-          ...options,
-          events: eventsIn(definition, version),
-          versions: registrable,
-          access: eventAccess,
-          prefix,
-        })
-        await at.register(invitationRoute, { ...options, roles, prefix })
-        await serveAdministration(at, { ...options, scopes: definition.scopes, prefix })
-      })
+        const { collections = [] } = served ?? {}
+        await serveCollections(at, collections, { shared: { ...shared, db }, all, actions, accounts, code })
+        await reports(at, { ...options, access: reportAccess, checkCallback, watch, downloads })
+        const events = eventsIn(definition, version)
+        await webhooks(at, { ...options, events, versions: registrable, access: eventAccess })
+        await invitationRoute(at, { ...options, roles })
+        await serveAdministration(at, { ...options, scopes: definition.scopes })
+      }
+      await app.register(routes, { prefix })
     }
   }
 }
@@ -111,44 +125,35 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
 const uploadSlots = ({ maxUploads = defaultUploadsPerAccount }: Pick<VersionOptions, 'maxUploads'>) =>
   slotLimiter({ perAccount: maxUploads, inTotal: maxUploadsInAll })
 
-/** Adds the routes for operators, and the route of a caller's own limits, below a prefix. */
+/** Adds the routes for operators, and the route where callers read their own usage of the limits. */
 async function serveAdministration(
-  at: FastifyInstance,
-  options: VersionOptions & AccountRouteOptions & KeyRouteOptions & { prefix: string },
+  at: Parameters<FastifyPluginAsyncTypebox>[0],
+  options: VersionOptions & AccountRouteOptions & KeyRouteOptions,
 ): Promise<void> {
-  const { db, lives, limiter, prefix } = options
+  const { db, lives, limiter } = options
   const versions = lives.map(({ version }) => version)
-  await at.register(accountRoutes, options)
-  await at.register(signingKeyRoutes, options)
-  for (const routes of [clientRoutes, apiKeyRoutes, accessRoutes]) await at.register(routes, options)
-  await at.register(accountUsage, options)
-  await at.register(auditRoutes, { db, prefix })
-  await at.register(operationRoutes, options)
-  await at.register(nodeRoutes, options)
-  await at.register(queueRoutes, options)
-  await at.register(metricsHistory, options)
-  await at.register(trafficRoute, options)
-  await at.register(requestRoutes, options)
-  await at.register(versionList, { ...options, calls: () => readVersionCalls(db, versions) })
-  await at.register(usageRoute, { ...(limiter && { limiter }), prefix })
+  await accountRoutes(at, options)
+  await signingKeyRoutes(at, options)
+  for (const routes of [clientRoutes, apiKeyRoutes, accessRoutes]) await routes(at, options)
+  await accountUsage(at, options)
+  await auditRoutes(at, { db })
+  await operationRoutes(at, options)
+  await nodeRoutes(at, options)
+  await queueRoutes(at, options)
+  await jobRoutes(at, options)
+  await metricsHistory(at, options)
+  await trafficRoute(at, options)
+  await requestRoutes(at, options)
+  await versionList(at, { ...options, calls: () => readVersionCalls(db, versions) })
+  await usageRoute(at, { ...(limiter && { limiter }) })
 }
 
-/**
- * Returns the served users, the rules for changing their accounts, and the declared roles; the roles are null if the
- * definition adds nothing to users.
- */
-function usersOf({ users: extended }: Definition, options: VersionOptions) {
-  const { db, sealer, now } = options
-  if (extended === undefined) return { ofAccounts: accountGuard(db), served: users, roles: null }
-  const { change } = userRows(options, extended.collection.declaration)
-  return {
-    ofAccounts: extendedAccountGuard(db, auditRecorder(sealer, now)),
-    served: extended.collection,
-    roles: {
-      names: extended.roles,
-      give: (tx: Queryable, id: number, role: string, caller: Caller) => change({ tx, caller }, id, { role }),
-    },
-  }
+/** Returns the declared roles and a function that gives a user a role; null if the definition does not extend users. */
+function rolesOf({ users }: Definition, options: VersionOptions) {
+  if (users === undefined) return null
+  const { change } = userRows(options, users.collection.declaration)
+  const give = (tx: Queryable, id: number, role: string, caller: Caller) => change({ tx, caller }, id, { role })
+  return { names: users.roles, give }
 }
 
 /** Returns the first served version's list paths, by resource name. */
@@ -170,7 +175,7 @@ export const enclosingPrefixes = ({ versions }: Definition): string[] =>
 export const firstCallsOf = ({ collections }: Definition, { publicRead }: Pick<VersionOptions, 'publicRead'>) =>
   collections.map(({ declaration: { path, publicRead: isPublic } }) => ({ path, isPublic: isPublic && publicRead }))
 
-/** Returns all report types: one per resource, those in the definition, and two about the service itself. */
+/** Returns all report types: one per resource, the types in the definition, and two about the service itself. */
 export function reportKinds({ collections, reports: declared, typedReports, zone }: Definition): ServedReport[] {
   const ofTables = collections.map(({ declaration }) => restricted(declaration, tableReport(reportOf(declaration))))
   const typed = typedReports.map((one) => restricted(one.of, typedReport(declaredReport(one, zone))))

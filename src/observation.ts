@@ -9,11 +9,12 @@ import { requestLog } from './traffic/request-log.ts'
 import { type VersionStatus, versionMatcher } from './versioning/version-of-path.ts'
 
 export interface ObservationOptions extends Omit<SamplerOptions, 'onError' | 'metrics' | 'freeBytes'> {
-  /** How many responses per second the request log stores; 0 for none. */
+  /** Maximum number of responses per second in the request log; 0 turns it off. */
   requestLogRate: number
   dataDir: string
-  /** Whether to store samples of the metrics, which one thread of a process does. */
-  samples: boolean
+  /** Null if the service runs in one thread. */
+  thread: { number: number } | null
+  onClose: (closer: () => unknown) => void
   metrics: Metrics
   random: RandomBytes
   onErrorOf: (what: string) => (error: unknown) => void
@@ -27,7 +28,7 @@ interface CountingOptions extends Pick<Observation, 'onResponse'> {
   countDeprecated: (version: string, clientId: string | null) => void
 }
 
-/** Returns a function that writes the access log, and counts and records responses. */
+/** Returns a function that counts and records a response, and writes it to the access log. */
 export function counting({ log, onResponse, lives, countDeprecated, metrics }: CountingOptions): WriteAccessLine {
   const deprecated = versionMatcher(lives, 'deprecated')
   return (line) => {
@@ -39,18 +40,21 @@ export function counting({ log, onResponse, lives, countDeprecated, metrics }: C
   }
 }
 
-/** What a process records about its responses, for operators. */
+/** Records the responses of this thread, for operators. */
 export interface Observation {
-  /** Call for every response. */
+  /** Records a response. Call this for every response. */
   onResponse: WriteAccessLine
-  close: () => Promise<unknown>
+  requestLogRate: number
 }
 
 /**
- * Starts to record responses in the database: requests per client and day, the busiest clients, users and addresses, the
- * request log, and samples of the metrics.
+ * Starts storing data about responses, until the service closes: requests per client and day, the busiest clients,
+ * users and addresses, the request log, and samples of the metrics. Each thread stores its own rows, under its own
+ * name; only the first thread stores samples.
  */
-export function startObservation(options: ObservationOptions): Observation {
+export function startObservation(given: ObservationOptions): Observation {
+  const { thread } = given
+  const options = { ...given, node: thread === null ? given.node : `${given.node}.${thread.number}` }
   const { db, node, now, metrics, requestLogRate: rate, onErrorOf } = options
   const perDay = requestCounter({ db, now, onError: onErrorOf('request counts') })
   const traffic = trafficCounter({ db, node, now, onError: onErrorOf('traffic') })
@@ -61,13 +65,14 @@ export function startObservation(options: ObservationOptions): Observation {
     return bavail * bsize
   }
   const sampling = { ...options, freeBytes, onError: onErrorOf('metrics history') }
-  const sampler = options.samples ? startSampler(sampling) : null
+  const sampler = thread === null || thread.number === 1 ? startSampler(sampling) : null
+  options.onClose(() => Promise.all([sampler?.close(), traffic.close(), log?.close(), perDay.close()]))
   return {
     onResponse: (line) => {
       if (line.client !== undefined) perDay.count(line.client)
       traffic.count(line)
       log?.add(line)
     },
-    close: () => Promise.all([sampler?.close(), traffic.close(), log?.close(), perDay.close()]),
+    requestLogRate: rate,
   }
 }

@@ -1,38 +1,38 @@
 import { randomBytes } from 'node:crypto'
+import { openCode } from './code/run-jobs.ts'
 import { type Config, tracesUrlOf } from './config/config.ts'
 import { limitRules } from './config/rate-limits.ts'
 import { resultsUrlOf } from './config/storage.ts'
 import type { Definition } from './definition/service.ts'
 import { eventShapes } from './event-shapes.ts'
 import { openResults } from './files/open.ts'
+import type { AddressPolicy } from './http/ssrf-guard.ts'
+import type { OnClose } from './lifecycle.ts'
 import type { Log } from './logging/entries.ts'
 import { logCounters, logWebhooks, logWork } from './logging/notices.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { reportKinds } from './mount-versions.ts'
-import { nodeFacts } from './nodes/node.ts'
 import { nodeClock } from './nodes/node-clock.ts'
-import { registerNode } from './nodes/nodes.ts'
+import { addNode } from './nodes/open.ts'
 import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
-import { type ObservationOptions, startObservation } from './observation.ts'
+import { startObservation } from './observation.ts'
 import { type OperationsOptions, openOperations } from './operations/open.ts'
 import { openQueue } from './queue/open.ts'
 import { openCounters } from './rate-limits/open.ts'
-import { inThread, reporting } from './reports/generate/worker-thread.ts'
+import { renderInThread, reporting } from './reports/generate/worker-thread.ts'
 import { rowAccess } from './row-access.ts'
-import type { SharedClock } from './storage/clock.ts'
 import { pooledRandom } from './storage/ids.ts'
-import { existingMasterKey, type Stores } from './stores.ts'
+import type { Stores } from './stores.ts'
 import type { ThreadContext } from './threads/context.ts'
 import { sharedRevocations, sharedWakes } from './threads/memory.ts'
 import type { Tracing } from './tracing/open.ts'
 import { versionCallCounter } from './versioning/call-counts.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
-import { sender } from './webhooks/dispatch/http-client.ts'
 import { defaultEndpointLimits } from './webhooks/queue/endpoint-queue.ts'
 import { webhookKeys } from './webhooks/secrets.ts'
 
-/** Registers a closer; closers run in reverse order. */
-export type OnClose = (closer: () => unknown) => void
+/** How long background work may take to end when the service closes. */
+export const drainMs = 18_000
 
 interface Opening extends Stores {
   version: string
@@ -41,7 +41,7 @@ interface Opening extends Stores {
   log: Log
   metrics: Metrics
   onClose: OnClose
-  /** Null if the service runs in one thread. */
+  /** This thread's context; null if the service runs in one thread. */
   thread: ThreadContext | null
   wall: () => number
   monotonic: () => number
@@ -69,77 +69,65 @@ export async function openParts(config: Config, definition: Definition, opening:
   const keys = await webhookKeys(db, sealer, (kid) => log.info({ kid }, 'webhook key created'))
   const sending = webhookSending(config.webhooks, opening, now)
   const tracing = await openTraces(config, opening)
-  const { eventAccess, reportAccess } = rowAccess(definition, { db, now })
+  const { factsOf, eventAccess, reportAccess } = rowAccess(definition, { db, now })
   const nodeId = thread?.nodeId ?? (await addNode(config, definition, opening, clock))
   const random = pooledRandom(randomBytes)
+  const queue = await openJobQueue(config, now, { ...opening, onJobFailed, tracing })
+  const { fetch } = closeLater(await codeFetch(definition, policy))
   return {
     limits: await openLimits(config, now, opening),
     versionCounter: closeLater(versionCallCounter({ db, now, onError: onErrorOf('calls of deprecated versions') })),
     ...{ definition, lives, shapes: eventShapes(definition, lives), policy, results },
-    queue: await openQueue({
-      ...{ db, now, random: Math.random, wakes: thread && sharedWakes(thread.memory) },
-      ...{ onError: onJobFailed, onRun: metrics.onRun, startSpan: tracing?.startJobSpan },
-    }),
+    queue,
+    ...openCode(definition, { ...opening, config, queue, now, random, factsOf, fetch, revocations }),
     kinds: reportKinds(definition),
     ...{ eventAccess, reportAccess },
-    produce: reporting(inThread({ databaseUrl: db.url, resultsUrl }), metrics.onReport),
-    sender: closeLater(sender({ policy, timeoutMs: sending.callMs, now })),
+    produce: reporting(renderInThread({ databaseUrl: db.url, resultsUrl }), metrics.onReport),
     ...sending,
     webhookKeys: keys,
     ...config.reports,
+    streams: config.streams,
     ...{ onError, ...work, startCallSpan: tracing?.startCallSpan, startRequestSpan: tracing?.startRequestSpan },
     ...{ version, now, monotonic, clock, revocations, nodeId },
-    ...observation(config, { ...opening, node: nodeId, now, random, onErrorOf }),
+    ...startObservation({ ...opening, ...config.service, node: nodeId, now, random, onErrorOf }),
     ...operationsOf({ ...opening, config, definition, results, now }),
     ...{ random, jitter: Math.random },
   }
 }
 
-type Joining = Pick<Opening, 'db' | 'dataDir' | 'version' | 'log' | 'onClose'>
-
-/**
- * Adds this process to the nodes until it closes; returns its id. Call it before the queue is opened, because after a
- * refusal only what already has a closer is closed.
- */
-export async function addNode(
-  config: Config,
-  definition: Definition,
-  { db, dataDir, version, log, onClose }: Joining,
-  clock: SharedClock,
-): Promise<string> {
-  const masterKey = existingMasterKey(config.storage.masterKey, dataDir) ?? Buffer.alloc(0)
-  const { id, leave } = await registerNode({
-    ...{ db: db.reserved, clock, random: randomBytes },
-    facts: nodeFacts({ config, definition, masterKey, version }),
-    onDiffering: (differences) => log.warn({ differences }, 'nodes differ'),
-    onError: (err) => log.error({ what: 'nodes', err }, 'background work failed'),
-  })
-  onClose(leave)
-  return id
+/** Opens the `fetch` of the author's code. A service without code never calls it and does not load the HTTP client. */
+async function codeFetch({ code }: Definition, policy: AddressPolicy) {
+  if (Object.values(code).every(({ length }) => length === 0)) return { fetch: refuseFetch, close: () => {} }
+  return (await import('./code/guarded-fetch.ts')).guardedFetch({ policy })
 }
 
-/** Opens what operators can see and do, until the service closes. */
+const refuseFetch: typeof fetch = () => Promise.reject(new Error('A service without code fetches nothing'))
+
+type QueueParts = Opening & Pick<ReturnType<typeof logWork>, 'onJobFailed'> & { tracing: Tracing | undefined }
+
+/**
+ * Opens the queue. Its closer matters only if the start fails early; otherwise, the queue stops together with the
+ * listeners.
+ */
+async function openJobQueue(config: Config, now: () => number, parts: QueueParts) {
+  const { db, metrics, thread, onClose, onJobFailed, tracing } = parts
+  const queue = await openQueue({
+    ...{ db, now, random: Math.random, wakes: thread && sharedWakes(thread.memory) },
+    ...{ onError: onJobFailed, onRun: metrics.onRun, startSpan: tracing?.startJobSpan },
+    concurrency: { 'job.run': config.jobs.jobConcurrency },
+  })
+  onClose(() => queue.stop(drainMs))
+  return queue
+}
+
+/** Opens the data and actions for the operator routes; all work in progress stops when the service closes. */
 function operationsOf(opening: Opening & OperationsOptions) {
   const { stop, ...opened } = openOperations(opening)
   opening.onClose(stop)
   return opened
 }
 
-type Observed = Opening & Pick<ObservationOptions, 'node' | 'now' | 'random' | 'onErrorOf'>
-
-/** Starts to record the responses of this process until it closes. */
-function observation(config: Config, options: Observed) {
-  const { requestLogRate } = config.service
-  const { thread } = options
-  // Each thread stores rows of its own, under a name of its own.
-  const node = thread === null ? options.node : `${options.node}.${thread.number}`
-  const samples = thread === null || thread.number === 1
-  const { onResponse, close } = startObservation({ ...options, node, samples, requestLogRate })
-  options.onClose(close)
-  return { onResponse, requestLogRate }
-}
-
-/** Starts exporting traces if a collector is configured; only then is the SDK of OpenTelemetry loaded. */
+/** Starts exporting traces if a collector is configured; only then is the OpenTelemetry SDK loaded. */
 async function openTraces(
   config: Config,
   { version, log, onClose, monotonic, later }: Opening,
@@ -153,7 +141,10 @@ async function openTraces(
   return tracing
 }
 
-/** Opens the rate limits and their counters; null if nothing is limited. Logs an unavailable store as a warning, not an error. */
+/**
+ * Opens the rate limits and their counters; null if nothing is limited. Logs an unavailable store as a warning, not an
+ * error.
+ */
 async function openLimits({ rateLimits }: Config, now: () => number, opening: Opening) {
   const { db, log, later, monotonic, thread, onClose } = opening
   const rules = limitRules(rateLimits)

@@ -6,8 +6,8 @@ const sticky = 0o1000
 
 /**
  * Removes the permissions of group and others from the service's existing files and folders. In production, throws
- * `ConfigError` for the first path whose permissions cannot be changed, for example because another user owns it or the file
- * system has no permissions.
+ * `ConfigError` for the first path whose permissions cannot be changed, for example because another user owns it or the
+ * file system has no permissions.
  */
 export function keepPrivate(production: boolean, ...paths: string[]): void {
   for (const path of paths) {
@@ -31,7 +31,9 @@ function openToOthers(path: string): Stats | undefined {
   return isOpen && process.platform !== 'win32' ? stats : undefined
 }
 
-/** Returns why the permissions could not be removed; undefined on success. Does not change sticky folders such as /tmp. */
+/**
+ * Returns why the permissions could not be removed; undefined on success. Does not change sticky folders such as /tmp.
+ */
 function makePrivate(path: string, { mode }: Stats): string | undefined {
   if ((mode & sticky) !== 0) return 'it is a folder shared by all users'
   try {

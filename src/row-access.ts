@@ -12,13 +12,21 @@ import type { Database } from './storage/database.ts'
 import { passesNone } from './storage/rows/row-test.ts'
 import { effectiveScopes } from './webhooks/dispatch/subscribers.ts'
 
-/**
- * Returns the access rules of a definition, for requests, events and reports. All of them share one cache of caller
- * facts.
- */
-export function rowAccess(definition: Definition, { db, now }: { db: Database; now: () => number }) {
+/** Options of `rowAccess`; only tests set `givenClaims`. */
+export interface RowAccessOptions {
+  db: Database
+  now: () => number
+  /** Returns claims that replace the result of the claims function; undefined to keep that result. */
+  givenClaims?: ((caller: Caller) => object | undefined) | undefined
+}
+
+/** Returns a definition's access rules for requests, events and reports, which all share one cache of caller facts. */
+export function rowAccess(definition: Definition, { db, now, givenClaims }: RowAccessOptions) {
   const { collections, events, users, zone } = definition
-  const factsOf = callerFacts({ db, now, readUser: users && extendedUserReader(db, users) })
+  const stored = callerFacts({ db, now, readUser: users && extendedUserReader(db, users) })
+  const factsOf = givenClaims
+    ? async (caller: Caller) => ({ ...(await stored(caller)), claims: givenClaims(caller) })
+    : stored
   const callerNow = storedCallers(db, factsOf)
   const declarations = collections.map(({ declaration }) => declaration)
   const rules = new Map(declarations.map((one) => [one.name, accessOf(one, { factsOf, now, zone })] as const))
@@ -31,8 +39,8 @@ export function rowAccess(definition: Definition, { db, now }: { db: Database; n
 }
 
 /**
- * Returns a function that brings a stored caller up to date. The result has only those stored scopes that the client
- * still has and that the user's role can still grant; for a deleted user, it has no scopes.
+ * Returns a function that turns a stored receiver into a caller. The caller has the scopes that the client still has
+ * and that the user's role can still grant; it has none if the user was deleted.
  */
 export function storedCallers(db: Database, factsOf: (caller: Caller) => Promise<CallerFacts>) {
   return async (stored: EventReceiver): Promise<Caller> => {

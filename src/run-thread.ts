@@ -4,7 +4,9 @@ import { Worker } from 'node:worker_threads'
 export type FromThread<Result, Progress = never> = { progress: Progress } | { result: Result } | { error: unknown }
 
 export interface ThreadOptions<Progress> {
-  /** The module that the thread runs. It posts messages of the type `FromThread`, and stops when it receives one. */
+  /**
+   * The module that the thread runs. It posts messages of the type `FromThread`, and stops when it receives a message.
+   */
   program: URL
   data: unknown
   signal: AbortSignal
@@ -12,7 +14,7 @@ export interface ThreadOptions<Progress> {
 }
 
 const resourceLimits = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 }
-/** The time in which an aborted thread must remove what it has written. */
+/** How long an aborted thread may take to remove what it has written. */
 const abortLimitMs = 5_000
 
 /** Runs a task in a separate thread, so that requests never wait for it. Resolves with the task's result. */

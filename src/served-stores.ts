@@ -2,18 +2,20 @@ import type { Config } from './config/config.ts'
 import { databaseUrlOf } from './config/storage.ts'
 import type { Definition } from './definition/service.ts'
 import { storedDefinition } from './definition/stored.ts'
+import { freeJobs } from './queue/embedded.ts'
 import { watchKeys } from './storage/data-keys/open.ts'
-import type { OnCommit } from './storage/database.ts'
+import type { Database, OnCommit } from './storage/database.ts'
 import { refuseDamage } from './storage/sqlite/damage.ts'
 import { lockSqlite } from './storage/sqlite/lock.ts'
+import { abandonUploads } from './storage/stored-files.ts'
 import { dataFolder, openStoresIn, type Sharing, type StoreNotices, type Stores } from './stores.ts'
-import { takeOver } from './worker.ts'
+import { freeDeliveries } from './webhooks/queue/release.ts'
 
 type Notices = StoreNotices & { now: () => number; onError: (error: unknown) => void; onCommit: OnCommit }
 
 /**
- * Opens the stores of a thread, after the main thread has opened those of the node. If the function rejects, nothing is left
- * open.
+ * Opens the stores of a thread. Call this after the main thread has opened the stores of the node. If the function
+ * rejects, nothing is left open.
  */
 export async function openThreadStores(config: Config, declared: Definition, sharing: Sharing, notices: Notices) {
   const stores = await openStoresIn(config, dataFolder(config), sharing, notices)
@@ -21,11 +23,11 @@ export async function openThreadStores(config: Config, declared: Definition, sha
 }
 
 /**
- * Opens the stores of a node, and adapts the definition to the stored column names. Holds a lock until
- * `close`: on a SQLite file, an exclusive lock; on PostgreSQL, a lock that all nodes share. Throws
- * `DatabaseInUse` if the lock is not available, and `DatabaseDamaged` if the SQLite file is damaged. No other process can
- * hold claims in a locked SQLite file, so claims left by an earlier process are released at once. Loads the data keys
- * again every few seconds. If the function rejects, nothing is left open.
+ * Opens the stores of a node, and adapts the definition to the stored column names. Holds a lock until `close`: on a
+ * SQLite file, an exclusive lock; on PostgreSQL, a lock that all nodes share. Throws `DatabaseInUse` if the lock is not
+ * available, and `DatabaseDamaged` if the SQLite file is damaged. On SQLite, releases the claims left by an earlier
+ * process at once, because no other process can hold any. Reloads the data keys every few seconds. If the function
+ * rejects, nothing is left open.
  */
 export async function openServedStores(
   config: Config,
@@ -53,7 +55,9 @@ export async function openServedStores(
   }
 }
 
-/** Adapts the definition to the stored column names, and loads the data keys again until the stores are closed. */
+/**
+ * Adapts the definition to the stored column names, and reloads the data keys regularly until the stores are closed.
+ */
 async function watched(
   stores: Stores,
   declared: Definition,
@@ -73,4 +77,14 @@ async function watched(
     await stores.db.close()
     throw error
   }
+}
+
+/**
+ * Releases the claims of a process that no longer exists, so that its work continues at once instead of when the leases
+ * expire. Call only if no other process uses the database.
+ */
+async function takeOver(db: Database, now: () => number): Promise<void> {
+  await freeJobs(db)
+  await freeDeliveries(db, now())
+  await abandonUploads(db, now(), true)
 }

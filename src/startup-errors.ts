@@ -1,4 +1,4 @@
-/** Invalid settings, all reported at once: each line gives the setting, its value and what was expected. */
+/** An invalid configuration; the message explains each error. */
 export class ConfigError extends Error {
   readonly exitCode = 2
 }

@@ -12,14 +12,14 @@ import { type KeyNotices, openSealer, type StoredSealer } from './storage/data-k
 import type { SealedColumn } from './storage/data-keys/sealed-columns.ts'
 import type { Database } from './storage/database.ts'
 import { writeFileAtomically } from './storage/files/atomic-file.ts'
-import { type MigrateOptions, migrate } from './storage/migrate.ts'
+import { type MigrationOptions, migrate } from './storage/migrate.ts'
 import { type OpenOptions, openDatabase } from './storage/open.ts'
 import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
 import { sqlitePath } from './storage/sqlite/path.ts'
 import { sealedTicketKey } from './tls/session-tickets.ts'
 import { sealedSecrets } from './webhooks/secrets.ts'
 
-/** Every column with encrypted texts. */
+/** Every column that contains encrypted text. */
 export const sealedColumns: readonly SealedColumn[] = [
   ...sealedKeys,
   ...sealedSecrets,
@@ -31,7 +31,7 @@ export const sealedColumns: readonly SealedColumn[] = [
 export interface Stores {
   db: Database
   sealer: StoredSealer['sealer']
-  /** Loads the data keys again, after another process has rotated the master key. */
+  /** Reloads the data keys, after another process has rotated the master key. */
   reloadKeys: StoredSealer['reload']
   dataDir: string
   /** The changes made by the migration: the names of migrations, followed by statements for the definition's tables. */
@@ -39,42 +39,42 @@ export interface Stores {
 }
 
 /**
- * Callbacks for the keys and migrations that opening the stores creates, for later commits, and for errors in
- * background work.
+ * Callbacks: for the migration and for new or changed keys, and later for commits, damage and errors in background
+ * work.
  */
 export interface StoreNotices
-  extends Pick<MigrateOptions, 'onMigrated'>,
+  extends Pick<MigrationOptions, 'onMigrated'>,
     Pick<OpenOptions, 'onError' | 'onDamage' | 'onCommit'> {
   /** Called with the open database and the master key before the migration; if it rejects, nothing is migrated. */
   beforeMigration?: (db: Database, masterKey: Buffer) => Promise<void>
-  /** Called with the path of a new master key. */
+  /** Called with the path of the file of a new master key. */
   onKeyCreated?: (path: string) => void
   onKeysChanged?: KeyNotices['onChanged']
   onMasterKeyReplaced?: KeyNotices['onReplaced']
 }
 
 /**
- * Opens the database and the keys; creates whatever is missing on the first run, including the tables of resources. If it
- * rejects, nothing is left open.
+ * Opens the database and the keys, creates whatever is missing, and migrates the database, including the tables of
+ * resources. If it rejects, nothing is left open.
  */
 export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
   await checkAddress(config)
   return openStoresIn(config, dataFolder(config), { migrating: { tables } })
 }
 
-/** Throws `ConfigError` if only a connection pooler is configured, and not the server behind it. */
+/** Throws `ConfigError` if a connection pooler is configured without the server behind it. */
 export async function checkAddress({ storage: { databaseUrl, directUrl } }: Config): Promise<void> {
   if (databaseUrl === null || directUrl !== null || sqlitePath(databaseUrl) !== null) return
   const { connectToServer } = await import('./storage/postgres/pooler.ts')
   await (await connectToServer(databaseUrl, 'plinth')).end()
 }
 
-/** How the threads of a process share its database; by default, one thread has it alone. */
+/** How the threads of a process share its database; by default, a single thread uses it. */
 export type Sharing = Pick<OpenOptions, 'shared' | 'divisor'>
 
 /**
- * Works like `openStores`, but expects a folder that `dataFolder` has created. Migrates only if `migrating` is set;
- * `version` is the definition's version.
+ * Works like `openStores`, but expects a folder that `dataFolder` has created, and migrates only if `migrating` is set.
+ * `migrating.version` is the definition's version.
  */
 export async function openStoresIn(
   config: Config,
@@ -82,7 +82,7 @@ export async function openStoresIn(
   {
     migrating,
     ...sharing
-  }: Sharing & { migrating?: Pick<MigrateOptions, 'version'> & { tables: readonly ResourceTable[] } },
+  }: Sharing & { migrating?: Pick<MigrationOptions, 'version'> & { tables: readonly ResourceTable[] } },
   notices: StoreNotices = {},
 ): Promise<Stores> {
   const { beforeMigration, onKeyCreated, onMigrated, onKeysChanged, onMasterKeyReplaced } = notices
@@ -130,9 +130,9 @@ const keyBytes = 32
 export const masterKeyFile = 'master.key'
 
 /**
- * Returns the key that encrypts secrets at rest: the configured key, or the key in `folder`, which is created on the first
- * run with mode 0600. In production, throws `ConfigError` if others can read the key file and its permissions cannot be
- * changed.
+ * Returns the key that encrypts secrets at rest: the configured key, or the key in `folder`, which is created on the
+ * first run with mode 0600. In production, throws `ConfigError` if other users can access the key file and its
+ * permissions cannot be changed.
  */
 export function masterKey(
   { storage, production }: Config,
@@ -158,7 +158,10 @@ export function existingMasterKey(given: string | null, folder: string): Buffer 
   return masterKeyIn(join(folder, masterKeyFile))
 }
 
-/** Returns the master key in a file; undefined if there is no such file. Throws `ConfigError` if it contains anything else. */
+/**
+ * Returns the master key in a file; undefined if there is no such file. Throws `ConfigError` if the file contains
+ * anything else.
+ */
 export function masterKeyIn(path: string): Buffer | undefined {
   if (!existsSync(path)) return undefined
   const key = masterKeyBytes(readFileSync(path, 'utf8').trim())

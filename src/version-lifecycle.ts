@@ -4,8 +4,8 @@ import { ConfigError } from './startup-errors.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
 
 /**
- * Returns the lifecycle of every version, sorted by number. Served versions follow their plans and are active by default;
- * retired versions are no longer defined. Throws `ConfigError` for plans that do not match the definition.
+ * Returns the lifecycle of every version, sorted by number. A version without a plan is active; a retired version need
+ * not be defined. Throws `ConfigError` for plans that do not match the definition.
  */
 export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: VersionPlans): VersionStatus[] {
   const names = [...new Set([...Object.keys(versions), ...Object.keys(plans)])].toSorted(

@@ -3,12 +3,12 @@ import { archiveAudit } from './audit/archive-sweep.ts'
 import { removeUnusedFiles } from './files/remove-unused.ts'
 import type { ResultStore } from './files/store.ts'
 import { deleteExpiredResponses } from './idempotency/store.ts'
+import { expireJobs, type JobWork, type JobWorkOptions, startJobs } from './jobs/start.ts'
 import { expireSamples } from './metrics/history/sampler.ts'
 import { expireNodes } from './nodes/nodes.ts'
 import { sweepExpired } from './oauth/tokens/auth-records.ts'
 import { sweepInvitations } from './oauth/users/invitations.ts'
 import { sweepLoginTries } from './oauth/users/login-throttle.ts'
-import { freeJobs } from './queue/embedded.ts'
 import type { EventAccess } from './queue/events.ts'
 import type { Queue } from './queue/queue.ts'
 import { expireQuotaUses } from './rate-limits/stores/quotas.ts'
@@ -23,7 +23,7 @@ import { expireDeletedRows } from './storage/deleted-rows.ts'
 import type { Sealer } from './storage/encryption.ts'
 import type { RandomBytes } from './storage/ids.ts'
 import { expireRequestCounts } from './storage/request-counts.ts'
-import { abandonUploads } from './storage/stored-files.ts'
+import { expireChanges } from './storage/row-changes/watch.ts'
 import { pacedWrites, type Swept, sweepEvery } from './storage/sweep.ts'
 import { expireTraffic } from './traffic/counter.ts'
 import { expireRequestLog } from './traffic/request-log.ts'
@@ -32,7 +32,7 @@ import { enqueueManual } from './webhooks/deliveries/enqueue.ts'
 import { replaySelected } from './webhooks/deliveries/replay.ts'
 import { settleRest } from './webhooks/deliveries/settle.ts'
 import { type BoundOptions, waitingBound } from './webhooks/deliveries/waiting-bound.ts'
-import type { DispatchOptions } from './webhooks/dispatch/dispatch-options.ts'
+import type { Dispatch, DispatchOptions } from './webhooks/dispatch/dispatch-options.ts'
 import { startDispatch } from './webhooks/dispatch/dispatcher.ts'
 import { fanOut } from './webhooks/dispatch/fan-out.ts'
 import type { Sender } from './webhooks/dispatch/http-client.ts'
@@ -40,9 +40,13 @@ import { type EventShapes, storedShapes } from './webhooks/event-shapes.ts'
 import { expireDeliveries } from './webhooks/expire.ts'
 import type { EndpointLimits } from './webhooks/queue/endpoint-queue.ts'
 import { reviveOwners } from './webhooks/queue/owners.ts'
-import { freeDeliveries } from './webhooks/queue/release.ts'
 import type { WebhookKeys } from './webhooks/secrets.ts'
 import { expireStatistics } from './webhooks/statistics.ts'
+
+export interface StartedWork {
+  deliveries: Dispatch
+  jobs: JobWork
+}
 
 export interface WorkerOptions {
   db: Database
@@ -57,13 +61,13 @@ export interface WorkerOptions {
   pdfFont: string | null
   resultSeconds: number
   taskSeconds: number
+  streams: { historySeconds: number }
   /** How many whole months of the audit log stay in the database; null for all. */
   auditMonths: number | null
   sender: Sender
   webhookKeys: WebhookKeys
   /** Seconds to wait before each attempt of a delivery. */
   schedule: readonly number[]
-  /** Per-endpoint delivery limits. */
   lanes: EndpointLimits
   /** Maximum duration of a webhook call in ms. */
   callMs: number
@@ -72,43 +76,38 @@ export interface WorkerOptions {
   /** Called with each call's outcome. */
   onCalled?: DispatchOptions['onCalled']
   startCallSpan?: DispatchOptions['startSpan']
-  /** Logs failed attempts; `onDisabled` and `onDropped` log disabled webhooks and dropped deliveries. */
+  onStarted?: (work: StartedWork) => void
   onRecorded: DispatchOptions['onRecorded']
   onDisabled: DispatchOptions['onDisabled']
   onDropped: NonNullable<BoundOptions['onDropped']>
   version: string
   now: () => number
-  /** Monotonic clock in ms. */
+  /** Returns the monotonic time in ms. */
   monotonic: () => number
   random: RandomBytes
   jitter: () => number
-  /** The field names of events by API version. */
+  /** The field names in events, by API version. */
   shapes?: EventShapes
   /** Called with each error in background work; `what` describes the work. */
   onError: (error: unknown, what: string) => void
-  /** Called with each error that makes a report fail permanently, and with each error in removing a report's result. */
+  /** The jobs of the definition. */
+  declaredJobs: Pick<JobWorkOptions, 'jobs' | 'redact' | 'onFailed' | 'onEnded'>
+  /** How long jobs are kept after their end, in seconds. */
+  jobSeconds: number
+  /** Called instead of `onError` for errors in generating reports; see `GenerateOptions`. */
   onReportFailed?: GenerateOptions['onError']
-  /** Called after each sweep that removed something. */
   onSwept?: (swept: Swept) => void
 }
 
 /**
- * Starts the background work: job handlers, webhook dispatch and sweeps. Returns a function that stops everything except the
- * queue: it gives deliveries in flight up to `graceMs` to finish, then releases the rest.
+ * Starts the background work: job handlers, webhook dispatch and sweeps. Returns a function that stops everything
+ * except the queue: it gives deliveries in flight up to `graceMs` to finish, then releases the rest.
  */
 export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, now, random } = options
   const { sealer, sender, webhookKeys: keys, schedule, lanes, callMs, version, jitter } = options
-  const {
-    maxWaiting,
-    onCalled,
-    onRecorded,
-    onDisabled,
-    onDropped,
-    eventAccess: access,
-    reportAccess,
-    shapes = storedShapes,
-  } = options
+  const { maxWaiting, onCalled, onRecorded, onDisabled, onDropped, onStarted } = options
+  const { eventAccess: access, reportAccess, shapes = storedShapes } = options
   const onError = (error: unknown) => options.onError(error, 'webhooks')
   const { onReportFailed = (error) => options.onError(error, 'reports') } = options
   const jobs = { db, queue, now, random, onError }
@@ -116,23 +115,20 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
   const signing = { db, sealer, keys, version, now, random }
   const recording = { queue, limits: lanes, schedule, jitter, onRecorded, onDisabled, startSpan: options.startCallSpan }
   const load = { concurrency, leaseMs: callMs + leaseMarginMs }
-  const deliveries = startDispatch({
-    ...signing,
-    ...recording,
-    ...load,
-    sender,
-    access,
-    onError,
-    ...(onCalled && { onCalled }),
-  })
+  const calling = { sender, access, onError, ...(onCalled && { onCalled }) }
+  const deliveries = startDispatch({ ...signing, ...recording, ...load, ...calling })
   queue.work('report.generate', generate({ ...jobs, ...rendering, onError: onReportFailed }))
   const bound = waitingBound({ db, queue, now, random, maxWaiting, onDropped })
   queue.work('event.fan-out', { together: fanOut({ ...jobs, access, bound, shapes, onAdded: deliveries.wake }) })
   queue.work('delivery.send', { together: enqueueManual({ db, onAdded: deliveries.wake }) })
   queue.work('webhook.settle', settleRest({ db, now }))
   queue.work('webhook.replay', replaySelected({ db, now, onAdded: deliveries.wake }))
+  const onJobError = (error: unknown) => options.onError(error, 'jobs')
+  const declared = startJobs({ ...options, ...options.declaredJobs, onError: onJobError })
+  onStarted?.({ deliveries, jobs: declared })
   const stopSweeps = startSweeps(options)
   return async (graceMs = 0) => {
+    declared.stop()
     stopSweeps()
     await deliveries.stop(graceMs)
   }
@@ -151,9 +147,10 @@ function startSweeps(options: WorkerOptions): () => void {
     'reports and their files': expireReports({ db, results, now, taskSeconds, onError: onErrorOf('sweep of reports') }),
     'webhook deliveries': () => expireDeliveries(db, now),
     'webhook statistics': () => expireStatistics(db, now),
-    // The result counts removed rows, and this sweep removes none.
+    // Returns 0 because this sweep removes no rows.
     'owners of webhooks': () => reviveOwners(db, now).then(() => 0),
     'tokens and sessions': () => sweepExpired(db, now),
+    jobs: () => expireJobs(db, now, options.jobSeconds),
     'request counts': () => expireRequestCounts(db, now),
     'calls of deprecated versions': () => expireVersionCalls(db, now),
     'unused files': () => removeUnusedFiles({ db, store: results, now, onError: onErrorOf('sweep of files') }),
@@ -167,9 +164,10 @@ function startSweeps(options: WorkerOptions): () => void {
     'metrics history': () => expireSamples(db, now),
     traffic: () => expireTraffic(db, now),
     'request log': () => expireRequestLog(db, now),
+    'logged changes': () => expireChanges(db, now, options.streams.historySeconds * 1_000),
   }))
   const archive = { db: options.db, paced: db, store: results, sealer: options.sealer, clock: options.now }
-  // Separately, because the archive of a month may take minutes.
+  // Archiving runs separately, because a month may take minutes to archive.
   const stopArchive = sweepEvery(sweepMs, sweeping, (now) => ({
     'archived audit entries': archiveAudit({ ...archive, months: options.auditMonths, now }),
   }))
@@ -181,20 +179,10 @@ function startSweeps(options: WorkerOptions): () => void {
 }
 
 /**
- * Maximum number of calls in flight in this process: high enough to leave slots free even if a hundred dead endpoints occupy
- * a few slots each.
+ * Maximum number of calls in flight in this process: high enough to leave slots free even if a hundred dead endpoints
+ * occupy a few slots each.
  */
 const concurrency = 512
 /** How much longer a lease lasts than the longest call, to leave time for recording the outcome. */
 const leaseMarginMs = 5_000
 const sweepMs = 60_000
-
-/**
- * Releases the claims of a process that no longer exists, so that its work continues at once instead of when the leases
- * expire. Call only if no other process uses the database.
- */
-export async function takeOver(db: Database, now: () => number): Promise<void> {
-  await freeJobs(db)
-  await freeDeliveries(db, now())
-  await abandonUploads(db, now(), true)
-}

@@ -13,9 +13,9 @@ const tiers = [
   ['files', 'queue'],
   ['audit', 'idempotency', 'metrics', 'rate-limits', 'traffic', 'versioning'],
   ['openapi'],
-  ['oauth', 'reports', 'resources', 'webhooks'],
+  ['jobs', 'oauth', 'reports', 'resources', 'webhooks'],
 ]
-/** Any tier may throw startup errors. */
+/** Every tier may import this file, because any code may throw startup errors. */
 const knownToAll = 'startup-errors.ts'
 
 const importsOf = (path: string, text: string) =>
@@ -63,6 +63,18 @@ function circles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
   return found
 }
 
+const staticImport = /^(?:import|export) (?!type )(?:\{[^}]*\}|\* as \w+|\w+(?:, \{[^}]*\})?) from '([^']+)'/gm
+
+/** Returns where a module, or a module that it imports statically, imports one of these packages. */
+function importersOf(entry: string, packages: readonly string[], seen = new Set<string>()): string[] {
+  if (seen.has(entry)) return []
+  seen.add(entry)
+  return [...(texts.get(entry) ?? '').matchAll(staticImport)].flatMap(([, target = '']) => {
+    if (packages.includes(target)) return [`${entry}: ${target}`]
+    return target.startsWith('.') ? importersOf(posix.join(posix.dirname(entry), target), packages, seen) : []
+  })
+}
+
 describe('the source code', () => {
   it('imports, in every tier, only from the same folder and from lower tiers', () => {
     const wrong = [...texts].flatMap(([path, text]) =>
@@ -85,7 +97,7 @@ describe('the source code', () => {
     assert.deepEqual(circles(new Map([...texts].map(([path, text]) => [path, importsOf(path, text)]))), [])
   })
 
-  it('imports no Kysely in a report thread, because its 255 modules would delay each report', () => {
+  it('does not import Kysely in report threads, because its 255 modules would delay each report', () => {
     const seen = new Set<string>()
     const visit = (path: string): string[] => {
       if (seen.has(path)) return []
@@ -93,10 +105,18 @@ describe('the source code', () => {
       const text = (texts.get(path) ?? '').replaceAll(/^import type [^']*'[^']*'$/gm, '')
       return [...(text.includes("from 'kysely'") ? [path] : []), ...importsOf(path, text).flatMap(visit)]
     }
-    // Of storage/open.ts, a report thread uses only `openSnapshot`, which imports only these two modules.
+    // From storage/open.ts, a report thread uses only `openSnapshot`, which imports these two modules.
     const opened = ['storage/sqlite/snapshot.ts', 'storage/postgres/snapshot.ts']
     seen.add('storage/open.ts')
     assert.deepEqual(['reports/generate/thread-main.ts', ...opened].flatMap(visit), [])
+  })
+
+  it('imports Fastify statically only in serving threads; undici, oidc-provider and pg are imported on demand', () => {
+    const packages = ['fastify', 'undici', 'oidc-provider', 'pg']
+    // The main thread of several, the background thread, and a thread that serves.
+    assert.deepEqual(importersOf('threads/start.ts', packages), [])
+    assert.deepEqual(importersOf('start.ts', packages), [])
+    assert.deepEqual(importersOf('serving/open.ts', packages), ['app.ts: fastify'])
   })
 
   it('imports only existing files, with their extensions', () => {
@@ -128,7 +148,7 @@ describe('the source code', () => {
     assert.deepEqual(listed.sort(), [...folders].sort())
   })
 
-  it('sets and increments revisions in only one file', () => {
+  it('sets and increments revisions in only one file, apart from migrations', () => {
     const made = /\brevision: 1\b|\brevision\b['"`)}]*,? *'?\+/
     assert.deepEqual(
       paths((path, text) => !path.startsWith('storage/migrations/') && made.test(text)),
@@ -139,6 +159,23 @@ describe('the source code', () => {
   it('names limits max… and min…, not most…, least…, longest… or shortest…', () => {
     assert.deepEqual(
       paths((_, text) => /\bconst (most|least|longest|shortest)[A-Z]\w* =/.test(text)),
+      [],
+    )
+  })
+
+  it('exports no name from two files, except migrations', () => {
+    const declaration = /^export (?:async )?(?:const|function\*?|class|interface|type) ([\w$]+)/gm
+    const files = new Map<string, string[]>()
+    for (const [path, text] of texts)
+      if (!path.includes('migrations/'))
+        for (const [, name = ''] of text.matchAll(declaration)) {
+          // Overloads of a function are declared in the same file.
+          const known = files.get(name) ?? []
+          if (!known.includes(path)) files.set(name, [...known, path])
+        }
+    assert.ok(files.size > 1_000, `${files.size} names`)
+    assert.deepEqual(
+      [...files].filter(([, paths]) => paths.length > 1),
       [],
     )
   })

@@ -29,7 +29,7 @@ const says = (message: RegExp) => (error: unknown) => {
 describe('collection', () => {
   const mistakes: [what: string, options: object, message: RegExp][] = [
     ['a malformed path', { path: 'notes' }, /path must be one lower-case segment such as '\/notes'.*not 'notes'/],
-    ['two segments', { path: '/a/b' }, /one lower-case segment/],
+    ['two path segments', { path: '/a/b' }, /one lower-case segment/],
     ['a missing path', { path: undefined }, /one lower-case segment .*not undefined/],
     ...['/api', '/oauth', '/docs', '/v1', '/v22', '/livez', '/reports', '/webhooks', '/tables'].map(
       (path): [string, object, RegExp] => [
@@ -80,7 +80,7 @@ describe('collection', () => {
       /the field a has a type that cannot be stored: .*Type\.Optional/,
     ],
     [
-      'a field of any type',
+      'a field of unknown type',
       { body: Type.Object({ a: Type.Unknown() }) },
       /the field a has a type that cannot be stored/,
     ],
@@ -105,6 +105,9 @@ describe('collection', () => {
       { publicRead: true, hides: { fields: ['title'], unless: () => true } },
       /hides cannot be combined with publicRead/,
     ],
+    ['a filter that is not in an array', { filters: 'title' }, /^\/notes: filters must be an array, not 'title'$/],
+    ['a unique field that is not in an array', { unique: 'title' }, /^\/notes: unique must be an array, not 'title'$/],
+    ['defaults in an array', { defaults: [] }, /^\/notes: defaults must be an object, not array$/],
     ['an unknown listed field', { listed: ['id', 'x'] }, /listed names 'x'/],
     ['a range on text', { ranges: ['title'] }, /ranges cannot include title: it is not a number, date or instant/],
     ['a search in a boolean', { search: ['done'] }, /search cannot include done: it is not free text/],
@@ -279,7 +282,7 @@ describe('service', () => {
     it(`rejects ${what}`, () => assert.throws(() => service(options as never), says(message)))
   }
 
-  it('allows sorting by required fields that are filters but not booleans, and by optional text', () => {
+  it('lets collections sort by required filter fields, except booleans, and by optional text in `sorts`', () => {
     const { declaration } = collection({
       ...{ path: '/items', noun: 'item', filters: ['kind', 'done', 'note'], sorts: ['label'] },
       body: Type.Object({
@@ -320,7 +323,7 @@ describe('service', () => {
     assert.equal(events['note.created']?.audience, 'notes:read')
   })
 
-  it('has the scopes of the first release with the built-in resources', () => {
+  it('with the built-in resources, has the same scopes as the first release', () => {
     assert.deepEqual(
       Object.keys(builtIn.scopes).join(' '),
       [
@@ -330,7 +333,7 @@ describe('service', () => {
     )
   })
 
-  it('serves each version under its prefix, and v1 also under the bare paths', () => {
+  it('serves each version under its prefix, and v1 also under paths without a prefix', () => {
     const tags = collection({ path: '/tags', noun: 'tag', body })
     const { versions } = service({ resources: [notes, tags], versions: { v1: [notes], v2: [notes, tags] } })
     const served = Object.values(versions).map(({ prefixes, collections }) => [prefixes, collections.length])
@@ -340,7 +343,7 @@ describe('service', () => {
     ])
   })
 
-  it('serves all resources in both v1 and v2 by default, each with the version’s own differences', () => {
+  it('serves all resources in v1 and v2 by default; each version has its own list and deprecation format', () => {
     const differences = ({ versions }: ReturnType<typeof service>) =>
       Object.entries(versions).map(([name, { lists, deprecation, collections }]) => [
         ...[name, lists, deprecation, collections.length],

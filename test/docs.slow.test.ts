@@ -13,7 +13,7 @@ const project = fileURLToPath(new URL('..', import.meta.url))
 const root = mkdtempSync(join(tmpdir(), 'plinth-docs-'))
 const examples = blocksOf(pageOf('resources.md')).filter(({ info }) => info === 'ts')
 
-/** Completes an example: the imports, the collections of earlier examples, and the service may be left out. */
+/** Completes an example, which may omit imports, collections of earlier examples, and the service. */
 function programOf(text: string): string {
   const declared = [...text.matchAll(/^const (\w+) = collection/gm)].map(([, name]) => name as string)
   const before = ['notes', 'tags'].filter((name) => new RegExp(`\\b${name}\\b`).test(text) && !declared.includes(name))
@@ -34,7 +34,7 @@ const strict = {
   include: ['**/*.ts'],
 }
 
-/** Returns the type errors of the files in this folder; `npm run types` checks those of the project, which they import. */
+/** Returns the type errors of the written files. `npm run types` checks the project files that they import. */
 function typeErrors(): string[] {
   const { stdout } = spawnSync(join(project, 'node_modules', '.bin', 'tsc'), ['--singleThreaded', '-p', root], {
     cwd: root,
@@ -80,12 +80,12 @@ describe('code in docs/resources.md and docs/tutorial.md', () => {
     (await import(pathToFileURL(join(root, ...path)).href)).default
 
   for (const [at, { heading }] of examples.entries()) {
-    it(`can be served: ${heading}`, async () => {
+    it(`is a valid definition: ${heading}`, async () => {
       assert.ok((await definitionIn('resources', `example${at}.ts`)).collections.length > 0)
     })
   }
 
-  it('can be served after each step of the tutorial', async () => {
+  it('is a valid definition after each step of the tutorial', async () => {
     assert.ok(served.length > 5)
     for (const at of served.keys()) assert.ok((await definitionIn(folderOf(at), 'service.ts')).collections.length > 0)
   })

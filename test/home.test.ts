@@ -65,7 +65,7 @@ onSqlite((engine) => {
       assert.doesNotMatch(answer.body, /<script|https?:/)
     })
 
-    it('200 and 304 for HTML and JSON with separate tags, both cacheable like other public responses', async () => {
+    it('200 and 304 for HTML and JSON, which have different ETags and the caching headers of public responses', async () => {
       const [page, index] = [await get({ accept: browser }), await get()]
       assert.notEqual(page.headers.etag, index.headers.etag)
       for (const [{ headers }, accept] of [

@@ -51,7 +51,7 @@ forEachEngine((engine) => {
       return create(who, '/v2/invoices', { customerId, due: '2026-02-28', currency: 'EUR', ...more })
     }
 
-    it('201 with the caller’s tenant and a gap-free reference; an invoice’s total is the sum of its lines', async () => {
+    it('201 with the next gap-free reference; the customer has the caller’s tenant, and the total is the sum of the lines', async () => {
       const made = await invoice('ada')
       assert.deepEqual(
         [made.status, made.total, made.overdue, made.createdBy],
@@ -64,6 +64,28 @@ forEachEngine((engine) => {
       await create('ada', '/v2/lines', { invoiceId: made.id, text: 'Travel', amount: '0.20' })
       const shown = await read('ada', `/v2/invoices/${made.id}?expand=customer,lines`)
       assert.deepEqual([shown.total, shown.customer.tenant, shown.lines.length], ['100.30', 'north', 2])
+    })
+
+    it('201 for 100 concurrent invoices, whose references have no gaps although 10 others get a 422', async () => {
+      const { customerId, reference } = await invoice('ada')
+      const first = Number(reference.slice(2)) + 1
+      const payload = { customerId, due: '2026-02-28', currency: 'EUR' }
+      // On a busy machine, the wait for the counter can time out. The client gets a 503 and repeats the request.
+      const post = async (one: object): ReturnType<typeof as> => {
+        const response = await as('ada', { method: 'POST', url: '/v2/invoices', payload: { ...payload, ...one } })
+        return response.statusCode === 503 ? post(one) : response
+      }
+      const refused = { customerId: 999_999 }
+      const all = await Promise.all(Array.from({ length: 110 }, (_, n) => post(n % 11 === 0 ? refused : {})))
+      const made = all.filter(({ statusCode }) => statusCode === 201).map((one) => one.json().reference)
+      assert.deepEqual(new Set(all.map(({ statusCode }) => statusCode)), new Set([201, 422]))
+      // The faults behind the 503 responses are lock timeouts.
+      for (const fault of app.faults.splice(0)) assert.equal((fault as { code?: string }).code, '55P03', String(fault))
+      const numbers = made.map((one: string) => Number(one.slice(2))).toSorted((a, b) => a - b)
+      assert.deepEqual(
+        numbers,
+        Array.from({ length: 100 }, (_, n) => first + n),
+      )
     })
 
     it("404 for another tenant's rows; the auditor can read invoices (200), but not change them (403) or read customers (404)", async () => {
@@ -82,7 +104,7 @@ forEachEngine((engine) => {
       assert.equal((await as('auditor', { url: `/v2/customers/${customerId}` })).statusCode, 404)
     })
 
-    it("200 with only the caller's rows, filtered by a related field, expanded and sorted by a sum", async () => {
+    it("200 with only the rows of the caller's tenant, filtered by a related field, expanded and sorted by a sum", async () => {
       const [small, large] = [await invoice('ada'), await invoice('ada')]
       await create('ada', '/v2/lines', { invoiceId: small.id, text: 'Work', amount: '900.00' })
       await create('ada', '/v2/lines', { invoiceId: large.id, text: 'Work', amount: '10000.00' })
@@ -162,6 +184,45 @@ forEachEngine((engine) => {
       assert.deepEqual(await revenue('ada'), [{ ...may, total: '12.50' }])
       assert.deepEqual(await revenue('eve'), [{ ...may, total: '40.00' }])
       assert.deepEqual(await revenue('auditor'), [{ ...may, total: '52.50' }])
+    })
+
+    it('200 for sending an invoice with a total, 422 without one, 409 once it is sent', async () => {
+      const { id } = await invoice('ada')
+      const webhook = { event: 'invoice.sent', callbackUrl: 'http://127.0.0.1:9/' }
+      const registered = token(`${scopes} webhooks:write`, 'cli_app', String(ids.ada))
+      const registration = await app.send({ method: 'POST', url: '/api/webhooks', payload: webhook, token: registered })
+      assert.equal(registration.statusCode, 201, registration.body)
+      const send = () => as('ada', { method: 'POST', url: `/v2/invoices/${id}/send`, payload: {} })
+      const refused = await send()
+      assert.deepEqual([refused.statusCode, refused.json().errors[0].field], [422, 'total'])
+      await create('ada', '/v2/lines', { invoiceId: id, text: 'Work', amount: '1.00' })
+      const answer = await send()
+      assert.deepEqual([answer.statusCode, answer.json().status], [200, 'sent'], answer.body)
+      assert.equal((await send()).statusCode, 409)
+      const jobs = await app.db.read
+        .selectFrom('declaredJobs')
+        .selectAll()
+        .where('name', '=', 'invoice.remind')
+        .execute()
+      const due = new Date(app.clock.now + 14 * 86_400_000).toISOString()
+      assert.deepEqual(
+        jobs.map(({ input, status, dueAt }) => [JSON.parse(input), status, dueAt]),
+        [[{ id }, 'waiting', due]],
+      )
+      const events = await app.db.read.selectFrom('events').select('body').where('type', '=', 'invoice.sent').execute()
+      assert.deepEqual(
+        events.map(({ body }) => JSON.parse(body)),
+        [{ reference: answer.json().reference }],
+      )
+      assert.equal((await as('eve', { method: 'POST', url: `/v2/invoices/${id}/send`, payload: {} })).statusCode, 404)
+    })
+
+    it('422 for a fourth invoice of a customer with three overdue ones', async () => {
+      const { customerId } = await invoice('ada', { due: '2026-01-01', status: 'sent' })
+      const more = { customerId, due: '2026-01-01', currency: 'EUR', status: 'sent' }
+      for (let count = 1; count < 3; count++) await create('ada', '/v2/invoices', more)
+      const refused = await as('ada', { method: 'POST', url: '/v2/invoices', payload: more })
+      assert.deepEqual([refused.statusCode, refused.json().errors[0].field], [422, 'customerId'])
     })
 
     it('lists an invoice as overdue from the day after it is due', async () => {

@@ -26,7 +26,7 @@ onPostgres((engine) => {
       await place.remove()
       rmSync(dataDir, { recursive: true })
     })
-    /** Starts a service. The start must fail and leave no connections open. */
+    /** Asserts that a start of the service fails with this error and leaves no connection open. */
     const fails = async (env: Record<string, string>, why: RegExp) => {
       const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'silent', DATABASE_URL: place.url }
       const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir, ...env })
@@ -48,7 +48,7 @@ onPostgres((engine) => {
       const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'silent', DATABASE_URL: place.url }
       const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir })
       await (await startService(config, builtIn, 'test')).close()
-      // The service can compare itself with the nodes before its migration, but must wait to register itself.
+      // Under this lock, the service can still read the registered nodes, but must wait to register itself.
       await watcher.query('begin; lock table nodes in share row exclusive mode')
       const refused = fails({ PLINTH_BASE_URL: 'https://here.test' }, /PLINTH_BASE_URL is https:\/\/here\.test here/)
       await eventually('the service waits for the lock', async () => {
@@ -65,7 +65,7 @@ onPostgres((engine) => {
 
     it('leaves no database connection open if a component opened later fails', async () => {
       await watcher.query('drop schema pgboss cascade; create schema pgboss; create table pgboss.version (broken text)')
-      await fails({}, /create_queue/)
+      await fails({}, /relation "pgboss\.queue" does not exist/)
     })
   })
 })

@@ -10,7 +10,7 @@ const deprecated = { status: 'deprecated', deprecatedAt: '2026-12-01', sunsetAt:
 const told = (text?: string) => livesOf(text).map(({ version, status, successor }) => [version, status, successor])
 
 describe('PLINTH_VERSIONS', () => {
-  it('leaves every version active if unset', () => {
+  it('leaves every version active if unset or empty', () => {
     for (const text of [undefined, '', '{}']) {
       assert.deepEqual(told(text), [
         ['v1', 'active', null],
@@ -19,7 +19,7 @@ describe('PLINTH_VERSIONS', () => {
     }
   })
 
-  it('sets each version’s lifecycle; a date means midnight UTC, a date-time has an offset', () => {
+  it('sets the lifecycle of each version; accepts a date (midnight UTC) or a date-time with an offset', () => {
     const v1 = { ...deprecated, deprecatedAt: '2026-12-01T02:00+02:00', successor: 'v2' }
     const [life] = livesOf(JSON.stringify({ v1, v2: { status: 'active' } }))
     assert.deepEqual(life, {
@@ -108,7 +108,7 @@ describe('PLINTH_VERSIONS', () => {
     ],
   ]
   for (const [what, text, expected] of wrong) {
-    it(`rejects ${what} with exit code 2 and the setting’s name`, () => {
+    it(`rejects ${what}; the error names the setting and has exit code 2`, () => {
       assert.throws(
         () => livesOf(typeof text === 'string' ? text : JSON.stringify(text)),
         (error: Error & { exitCode?: number }) => {

@@ -1,4 +1,4 @@
-/** A page in the navigation. `scopes`: a person needs all of them to see it. */
+/** A page in the navigation. A user needs all its `scopes` to see it. */
 export interface Entry {
   title: string
   to: string
@@ -61,7 +61,7 @@ export const navigation: readonly Group[] = [
   },
 ]
 
-/** Returns the groups with the pages that a person may see. */
+/** Returns the groups with only the pages that the user may see; leaves out empty groups. */
 export const visible = (may: (...scopes: string[]) => boolean): readonly Group[] =>
   navigation
     .map(({ title, entries }) => ({ title, entries: entries.filter(({ scopes }) => may(...scopes)) }))

@@ -1,6 +1,6 @@
 // Parses the search parameters of a page's address. A link can contain any values.
 
-/** Returns a search parameter as text. The router parses one such as `subject=42` as a number. */
+/** Returns a search parameter as text, because the router parses a value such as `42` as a number. */
 export const textOf = (value: unknown): string | undefined =>
   typeof value === 'number' || (typeof value === 'string' && value !== '') ? String(value) : undefined
 

@@ -4,7 +4,7 @@ import type { ClusterClient, HttpOptions, Method, Outcome, Response } from './cl
 import type { Ledger } from './ledger.ts'
 import type { Fate, Tally } from './tally.ts'
 
-/** A product that the load has created. One action at a time writes it, so its revision is known. */
+/** A product that the load has created. Only one action at a time writes it, so its revision is known. */
 interface Product {
   id: number
   name: string
@@ -22,14 +22,17 @@ export interface ActionOptions {
 const formats = ['csv', 'json', 'ndjson', 'xlsx']
 const giveUpMs = 90_000
 
-/** What the actions of one load share. */
+/** The state that the actions of one load share. */
 interface Context extends Pick<ActionOptions, 'ledger' | 'tally' | 'random'> {
   products: Product[]
   tasks: string[]
   attempt: ReturnType<typeof attempting>
 }
 
-/** Returns the actions of the load by name. Each retries until its result is certain, and appends writes to the ledger. */
+/**
+ * Returns the actions of the load by name. Writes are retried until their result is certain, and then appended to the
+ * ledger.
+ */
 export function actionsOf({ client, ledger, tally, random }: ActionOptions) {
   const context: Context = { ledger, tally, random, products: [], tasks: [], attempt: attempting(client, tally) }
   return {
@@ -44,7 +47,9 @@ export function actionsOf({ client, ledger, tally, random }: ActionOptions) {
 
 const oneOf = <T>(all: readonly T[], random: () => number): T | undefined => all[Math.floor(random() * all.length)]
 
-/** Sends a POST with one Idempotency-Key until it gets this status; returns undefined if it never does. */
+/**
+ * Sends a POST with one Idempotency-Key until it gets this status; returns undefined if it does not within 90 seconds.
+ */
 function post({ attempt, tally }: Context, path: string, body: object, status: number): Promise<Response | undefined> {
   const headers = { 'idempotency-key': randomUUID() }
   return untilCertain(tally, `POST ${path}`, async () => {
@@ -77,8 +82,8 @@ async function changeProduct(context: Context): Promise<void> {
 }
 
 /**
- * Sends a conditional PUT. After a 412, reads the product: nobody else changes it, so it has the new name if an earlier
- * attempt was applied, by this client or by nginx, which repeats a PUT on another node.
+ * Sends a conditional PUT. A 412 can mean that an earlier attempt was applied: this client repeats requests, and nginx
+ * repeats a PUT on another node. In that case, the product already has the new name, because nobody else changes it.
  */
 async function put({ attempt, tally }: Context, { id, revision }: Product, name: string): Promise<true | undefined> {
   const headers = { 'if-match': `"${revision}"` }
@@ -134,7 +139,7 @@ export function wrongBytes(task: string, { headers, bytes }: Response): string[]
 
 const revisionOf = ({ headers }: Response) => Number(String(headers.etag).replaceAll('"', ''))
 
-/** Returns a function that sends a request once and counts its result; `expected` are the statuses of a success. */
+/** Returns a function that sends a request once and counts its result; `expected` lists the statuses that count as success. */
 const attempting =
   (client: ClusterClient, tally: Tally) =>
   async (method: Method, path: string, options: HttpOptions, expected: number[]): Promise<Outcome> => {

@@ -19,7 +19,7 @@ export interface HttpOptions {
 }
 
 export interface ClusterClient {
-  /** Sends one request with the token of the client; never rejects. */
+  /** Sends one request with the client's token; never rejects. */
   send: (method: Method, path: string, options?: HttpOptions) => Promise<Outcome>
   close: () => Promise<void>
 }

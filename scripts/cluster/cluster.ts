@@ -13,7 +13,7 @@ export interface Cluster {
   client: BootstrapClient
   nodes: readonly Node[]
   postgres: Program
-  /** Names and addresses of the programs, for people. */
+  /** Names and addresses of the programs, to be printed. */
   addresses: readonly (readonly [name: string, text: string])[]
   /** Nodes that exited although nothing stopped them. */
   unexpectedExits: readonly string[]

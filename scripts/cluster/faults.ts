@@ -4,7 +4,9 @@ import type { ClusterOptions } from './options.ts'
 import type { Program } from './processes.ts'
 
 export interface Faults {
-  /** The number of each fault so far, and of starts that failed while PostgreSQL was down. */
+  /**
+   * The number of each fault so far, and of starts that failed after a kill, for example because PostgreSQL was down.
+   */
   counts: { kills: number; postgresRestarts: number; failedStarts: number }
   /** Stops the faults; resolves when everything that was stopped runs again, and rejects if a program did not start. */
   stop: () => Promise<void>
@@ -20,16 +22,16 @@ export interface FaultsOptions extends Pick<ClusterOptions, 'killEveryMs' | 'pos
 
 const downMs = 500
 
-/** Kills a random node at each interval, and restarts PostgreSQL at equal distances, until `stop` is called. */
+/** Kills a random node at each interval, and restarts PostgreSQL at regular intervals, until `stop` is called. */
 export function startFaults(options: FaultsOptions): Faults {
   const stopped = new AbortController()
   const counts = { kills: 0, postgresRestarts: 0, failedStarts: 0 }
   const begunMs = performance.now()
-  /** Resolves at this time after the start; returns false if the faults were stopped before. */
+  /** Resolves with true at this time after the start, or with false as soon as the faults are stopped. */
   const at = (ms: number) =>
     sleep(Math.max(0, begunMs + ms - performance.now()), true, { signal: stopped.signal }).catch(() => false)
   const running = [killNodes(options, counts, at), restartPostgres(options, counts, at)]
-  // One that fails, because a program does not start again, ends the others as well; `stop` rejects with its error.
+  // If a program does not start again, all faults end, and `stop` rejects with the error.
   for (const one of running) one.catch(() => stopped.abort())
   return {
     counts,

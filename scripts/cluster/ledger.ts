@@ -1,6 +1,6 @@
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
 
-/** What the cluster accepted: a response with success, or a row that shows that the write was applied. */
+/** A write that the cluster accepted, according to a successful response or the stored row. */
 export type Entry =
   | { kind: 'created'; id: number; name: string }
   | { kind: 'changed'; id: number; name: string; revision: number }

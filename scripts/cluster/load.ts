@@ -6,9 +6,9 @@ const shares = { read: 40, list: 10, create: 15, change: 20, report: 5, look: 10
 const maxInFlight = 500
 
 export interface Load {
-  /** Actions that were started, without those that were due while too many were in flight. */
+  /** The number of started actions, excluding those skipped because too many were in flight. */
   started: () => number
-  /** Stops to start actions, and resolves when all of them have ended. */
+  /** Starts no more actions, and resolves when all running ones have ended. */
   stop: () => Promise<void>
 }
 

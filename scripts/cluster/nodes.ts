@@ -5,7 +5,7 @@ import { request } from 'undici'
 import { freePort } from '../../src/serving/listeners.ts'
 import type { Program, Programs } from './processes.ts'
 
-/** The client that every node creates at its first start. */
+/** The bootstrap client, which every node creates at its start if it does not exist. */
 export interface BootstrapClient {
   id: string
   secret: string
@@ -41,7 +41,7 @@ const generousLimits = Object.fromEntries(
   ].map((name) => [name, '600000/60']),
 )
 
-/** Returns the settings that all nodes share, in addition to those of the database, Redis and the results. */
+/** Returns the settings that all nodes share, except those of the database, Redis and the results. */
 export const sharedSettings = (port: number, client: BootstrapClient): Record<string, string> => ({
   ...generousLimits,
   PLINTH_PROFILE: 'production',
@@ -53,7 +53,7 @@ export const sharedSettings = (port: number, client: BootstrapClient): Record<st
   PLINTH_BOOTSTRAP_CLIENT_ID: client.id,
   PLINTH_BOOTSTRAP_CLIENT_SECRET: client.secret,
   PLINTH_ACCESS_TOKEN_TTL: '86400',
-  // The receiver of the run is on this machine, and the run does not wait hours for the tenth attempt.
+  // The receiver is on this machine. Short intervals spare the run from waiting hours for the tenth attempt.
   PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
   PLINTH_WEBHOOK_ALLOW_HTTP: 'true',
   PLINTH_WEBHOOK_SCHEDULE: '0,1,2,3,5,5,5,10,10,10',

@@ -69,7 +69,7 @@ export function readOptions(args: string[]): ClusterOptions | null {
   return options
 }
 
-/** Gives `--upgrade-from` without a value an empty one. */
+/** Gives `--upgrade-from` an empty value if it has none. */
 const withValue = (argument: string, at: number, all: string[]) =>
   argument === '--upgrade-from' && (all[at + 1] ?? '--').startsWith('--') ? '--upgrade-from=' : argument
 

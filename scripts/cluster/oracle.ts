@@ -4,7 +4,7 @@ import type { ClusterClient, Response } from './client.ts'
 import type { Entry } from './ledger.ts'
 import type { Receiver } from './receiver.ts'
 
-/** A promise that was checked, the number of cases, and what is wrong. */
+/** A checked promise, the number of cases, and the violations. */
 export interface Check {
   promise: string
   cases: number

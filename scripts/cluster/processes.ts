@@ -10,8 +10,8 @@ export interface Program {
   pid: () => number | undefined
   isRunning: () => boolean
   /**
-   * Starts the program; resolves when it is ready. Rejects with the end of its log if it exits before that, and kills it if it
-   * is not ready after a minute.
+   * Starts the program; resolves when it is ready. If it exits before that, rejects with the end of its log. If it is
+   * not ready after a minute, kills it and rejects.
    */
   start: () => Promise<void>
   /** Sends a signal and waits for the exit; sends SIGKILL after 40 seconds. Returns the exit code. */
@@ -31,7 +31,7 @@ export interface ProgramOptions {
 export interface Programs {
   folder: string
   add: (options: ProgramOptions) => Program
-  /** Stops all programs, the newest first; programs with the same name up to a number, such as nodes, stop together. */
+  /** Stops all programs, the newest first. Those whose names differ only in a number, such as nodes, stop together. */
   stopAll: () => Promise<void>
 }
 

@@ -13,15 +13,15 @@ export interface ProxyOptions {
   /** The ports for HTTPS and for plain HTTP. */
   port: number
   httpPort: number
-  /** The ports of the nodes; two, except for nginx. */
+  /** The ports of the nodes; exactly two for HAProxy. */
   nodes: readonly number[]
-  /** The ports of the nodes that redirect to HTTPS, for `haproxy-passthrough`. */
+  /** The ports on which the nodes redirect to HTTPS, for `haproxy-passthrough`. */
   redirects?: readonly number[]
 }
 
 const host = '127.0.0.1'
 
-/** A TLS certificate for localhost, in the forms that the proxies read. */
+/** Writes a TLS certificate for localhost in the formats that the proxies read, and returns the paths. */
 export async function proxyCertificate(folder: string) {
   const { key, cert, authorityFile } = await localCertificates(join(folder, 'certificates'), [], Date.now)
   const file = (name: string, text: string) => {
@@ -37,7 +37,7 @@ export async function proxyCertificate(folder: string) {
   }
 }
 
-/** Starts a proxy with its sample in deploy/, in which only names, addresses and files are replaced. */
+/** Starts a proxy with its sample configuration in deploy/, adapted to this machine. */
 export async function startProxy(
   programs: Programs,
   name: ProxyName,
@@ -69,7 +69,9 @@ export const accepts = (port: number) =>
     socket.once('error', () => resolve(false))
   })
 
-/** Returns whether a program completes TLS handshakes on a port: Caddy first creates its certificate. */
+/**
+ * Returns whether a program completes TLS handshakes on a port. Caddy does so only once it has created its certificate.
+ */
 const handshakes = (port: number) =>
   new Promise<boolean>((resolve) => {
     const socket = connectTls({ port, host, servername: 'localhost', rejectUnauthorized: false }, () => {
@@ -149,7 +151,7 @@ function writeSample(folder: string, name: string, replacements: readonly (reado
   return file
 }
 
-/** The part of nginx's configuration outside deploy/nginx.conf: everything that nginx writes is in the folder. */
+/** Returns the part of nginx's configuration outside deploy/nginx.conf. It makes nginx write only to the folder. */
 const nginxMain = (folder: string, site: string): string => `
 daemon off;
 worker_processes 2;

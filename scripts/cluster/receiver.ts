@@ -9,7 +9,7 @@ export interface Delivery {
   subject: string
   bodies: Set<string>
   attempts: number
-  /** Attempts whose signature the published library did not accept. */
+  /** The number of attempts whose signature the `standardwebhooks` library rejected. */
   forged: number
   isTaken: boolean
 }
@@ -23,7 +23,7 @@ export interface Receiver {
   close: () => void
 }
 
-/** Identifies an event by its type and what its body is about, as `subjectOf` of the oracle expects it. */
+/** Identifies an event by its type and the subject of its body, as the oracle's `subjectOf` does. */
 function subjectOf(type: string, body: string): string {
   const { taskId, id, name } = JSON.parse(body) as { taskId?: string; id?: number; name?: string }
   return `${type} ${taskId ?? (type === 'product.updated' ? `${id} ${name}` : id)}`

@@ -19,7 +19,7 @@ export interface RunOptions {
   say: (line: string) => void
 }
 
-/** What a run did and found. */
+/** The statistics and the findings of a run. */
 export interface RunResult {
   started: number
   tally: Tally
@@ -78,7 +78,7 @@ async function register(client: Pick<ClusterClient, 'send'>, receiver: Receiver)
   }
 }
 
-/** Waits for the duration of the load, with faults or an upgrade; afterwards every program runs. */
+/** Injects faults or upgrades nodes for the duration of the load. Afterwards, every program is running. */
 async function disturb(
   { nodes, postgres, unexpectedExits }: Cluster,
   options: ClusterOptions,

@@ -18,7 +18,7 @@ const succeeds = (work: Promise<unknown>) =>
 
 const isInstalled = (program: string, ...args: string[]) => spawnSync(program, args).status === 0
 
-/** Creates and starts a PostgreSQL server with the usual durability, and an empty database. */
+/** Starts a new PostgreSQL server with the default durability settings, and creates an empty database on it. */
 export async function startPostgres(programs: Programs): Promise<{ program: Program; url: string }> {
   const data = join(programs.folder, 'postgres')
   mkdirSync(data)
@@ -84,7 +84,7 @@ export async function startRedis(programs: Programs): Promise<{ program: Program
   return { program, url: `redis://${host}:${port}` }
 }
 
-/** Where report files are stored: the program is null for a folder. */
+/** Where report files are stored; `program` is null if they are in a folder. */
 export interface Results {
   program: Program | null
   env: Record<string, string>

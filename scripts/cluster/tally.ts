@@ -9,12 +9,12 @@ export type Fate =
   | 'no response'
   | 'unexpected'
 
-/** Results that clients may see while nodes are killed; they retry. */
+/** Results that are allowed while faults are injected, because clients must expect them and try again. */
 export const toleratedUnderFaults: readonly Fate[] = [
   ...(['success', '503', '429', 'reset', '409, the key is in use', '412, after a retry'] as const),
 ]
 
-/** Counts attempts by result and remembers what was wrong with the first ones that failed. */
+/** Counts attempts by result, and keeps descriptions of the first failures. */
 export interface Tally {
   counts: Map<Fate, number>
   /** Times of successful attempts, in ms. */
@@ -23,7 +23,7 @@ export interface Tally {
   longestGapMs: number
   /** Descriptions of failed attempts, at most 5,000. */
   failures: string[]
-  /** What contradicts a promise, such as a stale read: each of these fails the run. */
+  /** Violations of a promise, such as a stale read; each fails the run. */
   violations: Set<string>
   count: (fate: Fate, ms: number, description: string) => void
 }

@@ -40,7 +40,7 @@ function newestTag(): string {
   return stdout.trim()
 }
 
-/** Uses the dependencies of this checkout if the lockfiles are the same. */
+/** Links the dependencies of this checkout if the lockfiles are the same; otherwise installs them. */
 function installDependencies(code: string): void {
   const lockOf = (folder: string) => readFileSync(join(folder, 'package-lock.json'), 'utf8')
   if (lockOf(code) === lockOf(checkout)) {
@@ -65,7 +65,7 @@ export interface UpgradeOptions {
 
 const settleMs = 2_000
 
-/** Replaces the nodes one by one: SIGTERM, a start with the new sources, a pause. Returns the exit codes other than 0. */
+/** Replaces the nodes one by one, with a pause after each. Returns a message for each exit code other than 0. */
 export async function upgradeNodes({ nodes, code, say }: UpgradeOptions): Promise<string[]> {
   const wrong: string[] = []
   for (const node of nodes) {

@@ -44,7 +44,7 @@ export const addUsers = (lot: Lot, count: number) =>
     }
   })
 
-/** Adds finished tasks with expired results; one task in 1,000 failed, one in 10,000 has a rare type. */
+/** Adds finished tasks, mostly with expired results; one task in 1,000 failed, one in 10,000 has a rare type. */
 export const addTasks = (lot: Lot, count: number) =>
   addRows(lot, 'tasks', count, ({ instant }) => {
     const ms = age(lot, count)

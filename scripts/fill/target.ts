@@ -7,20 +7,22 @@ export interface Target {
   engine: 'sqlite' | 'postgres'
   /** Returns a query for the integers from first to last in a column `i`. */
   numbers: (first: number, last: number) => string
-  /** SQL expression that converts epoch ms to an instant as ISO 8601 text. */
+  /** Returns a SQL expression that converts epoch ms to an instant as ISO 8601 text. */
   instant: (ms: string) => string
-  /** SQL expression that maps an integer to 22 random-looking but deterministic characters. */
+  /** Returns a SQL expression that maps an integer to 22 random-looking but deterministic characters. */
   suffix: (number: string) => string
   /** Runs a statement in its own transaction; parameters are numbered as `$1`. */
   run: (sql: string, values?: (string | number)[]) => Promise<void>
   /** Returns a table's CREATE INDEX statements by index name, except indexes that belong to constraints. */
   indexesOf: (table: string) => Promise<Map<string, string>>
-  /** Updates the planner's statistics, as in a database in use: PostgreSQL does this automatically, SQLite never does. */
+  /** Vacuums and analyzes PostgreSQL, as autovacuum would; truncates the write-ahead log of SQLite. */
   finish: () => Promise<void>
   close: () => Promise<void>
 }
 
-/** Opens a connection without durable writes: a machine crash may destroy the database. */
+/**
+ * Opens a connection without durable writes: a crash of the machine may lose rows or, on SQLite, corrupt the database.
+ */
 export function openTarget({ engine, url }: Database): Promise<Target> {
   return engine.name === 'sqlite' ? sqliteTarget(url) : postgresTarget(url)
 }

@@ -103,7 +103,7 @@ const scenarios = {
     const more = ['status=failed&sort=createdAt', 'status=delivered&event=book.updated', 'since=2020-01-01T00:00:00Z']
     loops(8, among([...queries, ...more].map((query) => ({ path: `${webhook}/deliveries?${query}` }))))
   },
-  /** Pauses, resumes and moves one webhook, and replays its past deliveries. */
+  /** Pauses and resumes one webhook, changes its URL, and replays its failed deliveries. */
   'webhook-changes': async () => {
     const patch = (body: object): Call => ({ method: 'PATCH', path: webhook, body })
     const replay = { since: '2020-01-01T00:00:00Z', status: 'failed' }
@@ -134,7 +134,7 @@ const scenarios = {
     const exact = { path: '/books', token: null, headers: { prefer: 'count=exact' } }
     loops(16, (n) => {
       const chosen = among([...paths, exact])(n)
-      // Each query is different, so no response comes from a cache.
+      // Varies the limit, so that hardly any response comes from a cache.
       return { ...chosen, path: `${chosen.path}${chosen.path.includes('?') ? '&' : '?'}limit=${1 + (n % 150)}` }
     })
   },

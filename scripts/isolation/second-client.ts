@@ -40,8 +40,8 @@ const maxDownloadMs = 10_000
 const lastDeliveryMs = 10_000
 
 /**
- * Runs a well-behaved client: cheap reads on one keep-alive connection, one event stream, and a webhook whose endpoint
- * responds immediately. `stop` waits up to ten seconds for outstanding deliveries.
+ * Runs a well-behaved client: cheap reads on one keep-alive connection, downloads of a small report, one event stream,
+ * and a webhook whose endpoint responds immediately. `stop` waits up to ten seconds for outstanding deliveries.
  */
 export async function startSecondClient(client: SecondClient): Promise<{ stop: () => Promise<Observation> }> {
   const times: number[] = []

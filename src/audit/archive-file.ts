@@ -6,13 +6,13 @@ import type { AuditArchive, AuditRow } from '../storage/tables/administration.ts
 import { type Anchor, type ArchiveStore, archiveDigest } from './archives.ts'
 import { auditView, chainHash } from './chain.ts'
 
-/** Thrown if an archive is not what was written: an entry or the archive's record was altered, or a file is damaged. */
+/** Thrown if an archive was altered or damaged: an entry, the archive's record in the database, or the file. */
 export class ArchiveAltered extends Error {
   override name = 'ArchiveAltered'
 }
 
 const linesPerChunk = 200
-/** Far longer than any entry, so that a damaged file cannot exhaust the memory. */
+/** Longer than any entry, but short enough that a damaged file cannot exhaust the memory. */
 const maxLineCharacters = 1_048_576
 
 /** Writes entries as compressed NDJSON, in the format of `GET /api/audit`. Leaves nothing behind if it fails. */
@@ -42,8 +42,8 @@ async function* chunksOf(entries: AsyncIterable<AuditRow>): AsyncIterable<string
 }
 
 /**
- * Reads the entries of an archive and verifies their part of the chain. Throws `ArchiveAltered` at the first wrong entry,
- * and at the end if entries are missing.
+ * Reads the entries of an archive and verifies their part of the chain. Throws `ArchiveAltered` if the record of the
+ * archive was altered or its file is damaged, at the first wrong entry, or at the end if entries are missing.
  */
 export async function* archivedEntries(
   store: Pick<ArchiveStore, 'open'>,
@@ -69,14 +69,14 @@ export async function* archivedEntries(
   }
 }
 
-/** zlib's error codes, and those of a JSON parser and of this reader. */
+/** Returns true for the errors of zlib, of `JSON.parse` and of this reader, which mean that the file is damaged. */
 const isDamage = (error: unknown) =>
   error instanceof SyntaxError || String((error as { code?: unknown }).code).startsWith('Z_')
 
 async function* entriesIn(store: Pick<ArchiveStore, 'open'>, key: string): AsyncIterable<AuditRow> {
   const source = await store.open(key)
   const text = createGunzip().setEncoding('utf8')
-  // The error reaches the loop below, because it destroys `text`.
+  // `pipeline` destroys `text` with the error, so the loop below throws it.
   pipeline(source, text, () => {})
   let rest = ''
   try {
@@ -94,7 +94,7 @@ async function* entriesIn(store: Pick<ArchiveStore, 'open'>, key: string): Async
   }
 }
 
-/** Reverses `auditView`. Members of a wrong type are found by the hash. */
+/** Converts a line back to a row; the reverse of `auditView`. The hash check detects members with a wrong type. */
 function rowIn(line: string): AuditRow {
   const entry = JSON.parse(line) as Partial<AuditRow> | null
   const { sequence = 0, at = '', event = '', hash = '', details } = entry ?? {}

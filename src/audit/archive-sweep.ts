@@ -16,7 +16,7 @@ import {
 } from './archives.ts'
 import { appendAudit, theService } from './chain.ts'
 
-export interface ArchiveOptions {
+export interface AuditArchiveOptions {
   db: Database
   /** The same database with pauses between writes, for deletions; default: `db`. */
   paced?: Database
@@ -24,9 +24,9 @@ export interface ArchiveOptions {
   sealer: Sealer
   /** How many whole months before the current one stay in the database; null to archive nothing. */
   months: number | null
-  /** The time of the sweep, in epoch ms. */
+  /** Returns the time at which the current round of sweeps began, in epoch ms. */
   now: () => number
-  /** The current time, in epoch ms, for leases. */
+  /** Returns the current time, in epoch ms. */
   clock: () => number
 }
 
@@ -42,7 +42,7 @@ const leaseMs = 10 * 60_000
  * entries deleted. Only one node archives at a time; the others try again after ten minutes. If nothing is left to do, or
  * if a run fails, the next run is an hour later.
  */
-export function archiveAudit(options: ArchiveOptions): () => Promise<number> {
+export function archiveAudit(options: AuditArchiveOptions): () => Promise<number> {
   const { months, now } = options
   let notBefore = Number.NEGATIVE_INFINITY
   return async () => {
@@ -72,7 +72,7 @@ interface Lease {
 }
 
 /** Claims the right to archive; null if another node has it. */
-async function claim({ db, clock }: ArchiveOptions): Promise<Lease | null> {
+async function claim({ db, clock }: AuditArchiveOptions): Promise<Lease | null> {
   const head = (tx: Queryable, until: string | null) =>
     tx.updateTable('auditHead').set({ archivingUntil: until }).where('id', '=', 1)
   let until = iso(clock() + leaseMs)
@@ -96,7 +96,7 @@ async function claim({ db, clock }: ArchiveOptions): Promise<Lease | null> {
   }
 }
 
-/** A month to archive: the positions before its first entry and of its last entry. */
+/** A month to archive: the position just before its first entry, and the position of its last entry. */
 interface Month {
   month: string
   after: Anchor
@@ -104,7 +104,7 @@ interface Month {
 }
 
 /** Returns the oldest month that is to be archived; null if there is none. */
-async function nextMonth({ db, now }: ArchiveOptions, lease: Lease, months: number): Promise<Month | null> {
+async function nextMonth({ db, now }: AuditArchiveOptions, lease: Lease, months: number): Promise<Month | null> {
   const archive = await newestArchive(db.read)
   const after = archive ? { sequence: archive.lastSequence, hash: archive.lastHash } : chainStart
   let month: string | null = null
@@ -120,7 +120,7 @@ async function nextMonth({ db, now }: ArchiveOptions, lease: Lease, months: numb
   return month === null ? null : { month, after, last }
 }
 
-/** Reads entries in their order, page by page. */
+/** Reads the entries after a sequence number, in order and page by page. */
 async function* entriesAfter({ read }: Database, after: number, lease: Lease): AsyncIterable<AuditRow> {
   for (let sequence = after; ; ) {
     await lease.extend()
@@ -130,7 +130,7 @@ async function* entriesAfter({ read }: Database, after: number, lease: Lease): A
     const last = rows.at(-1)
     if (last === undefined) return
     sequence = last.sequence
-    // On SQLite, reads do not yield to the event loop.
+    // Let requests run between pages, because reads on SQLite block the event loop.
     await turn()
   }
 }
@@ -143,10 +143,10 @@ async function* entriesOf(db: Database, { after, last }: Month, lease: Lease): A
 }
 
 /**
- * Archives a month. If the process ends early, the next run writes the file again. Two nodes that archived the same month
- * would write the same entries, and only the first to record it would delete them.
+ * Archives a month. If the process ends early, the next run writes the file again. Two nodes that archived the same
+ * month would write the same entries, and only the first could record the archive.
  */
-async function archiveMonth({ db, store, sealer, clock }: ArchiveOptions, lease: Lease, of: Month): Promise<void> {
+async function archiveMonth({ db, store, sealer, clock }: AuditArchiveOptions, lease: Lease, of: Month): Promise<void> {
   const { month, after, last } = of
   const key = archiveKey(month, last.hash)
   const { sizeBytes, sha256 } = await writeArchive(store, key, entriesOf(db, of, lease))

@@ -15,7 +15,7 @@ export interface ArchiveStore {
   }>
   /** Rejects if there is no such file. */
   open: (key: string) => Promise<Readable>
-  /** Removes the unfinished file of a writer for this key that ended without `finish` or `discard`. */
+  /** Removes the unfinished file of an earlier writer for this key that ended without `finish` or `discard`. */
   abandon: (key: string) => Promise<void>
 }
 
@@ -25,7 +25,7 @@ export interface Anchor {
   hash: string
 }
 
-/** Where the chain begins. */
+/** The position before the first entry. */
 export const chainStart: Anchor = { sequence: 0, hash: '' }
 
 const hashCharacters = 8
@@ -45,7 +45,10 @@ export function monthAfter(month: string, count = 1): string {
   return new Date(Date.UTC(year, number - 1 + count)).toISOString().slice(0, 7)
 }
 
-/** Computes the keyed digest of an archive's record, so that write access to the database alone cannot forge one. */
+/**
+ * Computes the keyed digest of an archive's record. Without the key, write access to the database is not enough to
+ * forge a record.
+ */
 export function archiveDigest(sealer: Pick<Sealer, 'digest'>, archive: Omit<AuditArchive, 'digest'>): string {
   const { month, key, firstSequence, lastSequence, previousHash, lastHash, sizeBytes, sha256, archivedAt } = archive
   const content = [month, key, firstSequence, lastSequence, previousHash, lastHash, sizeBytes, sha256, archivedAt]

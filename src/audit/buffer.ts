@@ -26,7 +26,7 @@ export interface Audit {
 export interface AuditSources {
   db: Database
   sealer: Sealer
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
   /** Called with each entry that is queued or counted, before repetitions are combined. */
   onEntry?: (entry: AuditEntry) => void
@@ -146,7 +146,7 @@ export const auditPlaintextCredential =
   ({ address, header }: Plaintext): void =>
     audit.tally({ event: 'credential.plaintext', address, details: { header } })
 
-/** Audits rejected requests. */
+/** Returns the functions that audit rejected requests and credentials sent over plain HTTP. */
 export function refusals(audit: Pick<Audit, 'tally'> | undefined) {
   const onDenied = (request: FastifyRequest, { code }: Problem) => {
     const target = `${request.method} ${request.routeOptions.url}`

@@ -80,12 +80,14 @@ export const auditEvents = [
   'audit.archived',
   'backup.requested',
   'backup.downloaded',
+  'job.retried',
+  'job.cancelled',
 ] as const
 
 export type AuditEvent = (typeof auditEvents)[number]
 
 export interface TimedEntry extends AuditEntry {
-  /** Fixed-width ISO text, UTC. */
+  /** The time of the entry, as fixed-width ISO text in UTC. */
   at: string
 }
 
@@ -109,7 +111,8 @@ export function auditRecorder(sealer: Digest, now: () => number): RecordAudit {
 }
 
 /**
- * Appends entries in order. The row lock on the head lets only one transaction at a time number and chain its entries.
+ * Appends entries in order. The row lock on the head ensures that transactions number and chain their entries one at a
+ * time.
  */
 export async function appendAudit(tx: Queryable, sealer: Digest, entries: readonly TimedEntry[]): Promise<void> {
   if (entries.length === 0) return

@@ -20,8 +20,8 @@ const ndjson = 'application/x-ndjson'
 const config = { scope: 'audit:read', orScope: 'admin', cache: 'private', fields: true } as const
 
 /**
- * Serves GET /api/audit: the entries in the database, newest first, read-only. After the oldest of them, a link with the
- * relation `archives` leads to GET /api/audit/archives: the archived months. Also serves the export.
+ * Serves GET /api/audit, which lists the entries in the database, newest first; GET /api/audit/archives, which lists
+ * the archived months; and the export. The last page of the entries links to the archived months (`rel="archives"`).
  */
 export const auditRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async (app, { db }) => {
   const ofLog = {
@@ -77,7 +77,7 @@ function exportRoute(app: App, db: Database): void {
 async function* linesOf(pages: AsyncIterable<AuditRow[]>): AsyncIterable<string> {
   for await (const page of pages) {
     yield page.map((row) => `${JSON.stringify(auditView(row))}\n`).join('')
-    // On SQLite, reads do not yield to the event loop.
+    // Let other requests run between pages, because reads on SQLite block the event loop.
     await turn()
   }
 }

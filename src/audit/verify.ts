@@ -6,15 +6,15 @@ import { chainHash } from './chain.ts'
 
 type Digest = Pick<Sealer, 'digest'>
 
-/** The end of a valid chain, or the first altered entry. */
+/** The end of a valid chain, or the first entry that is altered or missing. */
 export type AuditVerdict = ({ whole: true } & Anchor) | { whole: false; sequence: number; reason: string }
 
 const batch = 1_000
 const mismatch = 'does not match the given hash'
 
 /**
- * Verifies the chain from the newest archived entry to its head, and checks that it contains the anchor, unless that is
- * an older entry. With `newest`, verifies only that many entries, and trusts the entry before them.
+ * Verifies the chain from the newest archived entry to the head. Also checks that the chain contains the anchor, unless
+ * the anchor is an older entry. With `newest`, verifies only that many entries, and trusts the entry before them.
  */
 export async function verifyAudit(
   { read }: Pick<Database, 'read'>,
@@ -78,8 +78,8 @@ async function entryAt(read: Queryable, sequence: number, archived: Anchor): Pro
 export type ArchivesVerdict = ({ whole: true; archives: number } & Anchor) | { whole: false; reason: string }
 
 /**
- * Verifies that the archives contain the chain from its start, without a gap between months, and that they contain the
- * anchor, unless that is a newer entry. Rejects if a file cannot be read.
+ * Verifies that the archives contain the chain from its start, without a gap between months. Also checks that they
+ * contain the anchor, unless the anchor is a newer entry. Rejects if a file cannot be read.
  */
 export async function verifyArchives(
   db: Pick<Database, 'read'>,

@@ -12,18 +12,18 @@ import { archiveFormat, type Entry, type Head, headName, type Manifest, manifest
 import { type ArchiveWriter, archiveWriter } from './archive/write.ts'
 import type { CopyOptions, DatabaseCopy } from './database/copy.ts'
 import { BackupRefused } from './errors.ts'
-import { existingKeyFiles, masterKeyOf, type Place } from './place.ts'
-import { addResults, type Counted } from './results.ts'
+import { type BackupSource, existingKeyFiles, masterKeyOf } from './place.ts'
+import { addResults, type CountBytes } from './results.ts'
 
 /** The progress of a backup or a restore; `totalBytes` is null if the total is not known. */
-export interface Progress {
+export interface BackupProgress {
   step: 'database' | 'archive'
   doneBytes: number
   totalBytes: number | null
 }
 
 export interface CreateOptions {
-  place: Place
+  place: BackupSource
   /** The release of the running program. */
   version: string
   passphrase: string | null
@@ -33,15 +33,16 @@ export interface CreateOptions {
   now: () => number
   random: (size: number) => Uint8Array
   signal: AbortSignal
-  onProgress: (progress: Progress) => void
+  onProgress: (progress: BackupProgress) => void
 }
 
 /** `sha256` is the digest of the file, in base64. */
 export type Created = Manifest & { sizeBytes: number; sha256: string; isEncrypted: boolean }
 
 /**
- * Writes a backup of a service, which may be running. Copies the database before the results, so that every result in
- * the copied database still exists, unless it expires in the meantime. On failure, discards what was written.
+ * Writes a backup of a service, which may be running. Copies the database before the results, so that every result that
+ * the copy refers to is still in the result store, unless it expires in the meantime. On failure, discards what was
+ * written.
  */
 export async function createBackup(options: CreateOptions, writer: ResultWriter): Promise<Created> {
   const { place, passphrase, workFactor, random, signal, onProgress } = options
@@ -73,8 +74,8 @@ const stagingPrefix = '.backup-'
 const staleMs = 86_400_000
 
 /**
- * Creates a folder for copies in the data folder. Removes such folders that are more than a day old: their processes
- * were killed.
+ * Creates a folder for copies in the data folder. Also removes such folders that are more than a day old, because the
+ * processes that created them were killed.
  */
 export async function stagingFolder(dataDir: string, nowMs: number): Promise<string> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
@@ -86,8 +87,8 @@ export async function stagingFolder(dataDir: string, nowMs: number): Promise<str
   return mkdtemp(join(dataDir, stagingPrefix))
 }
 
-/** Throws `BackupRefused` if there is no database to back up. */
-export function refuseMissingDatabase({ databaseUrl }: Place): void {
+/** Throws `BackupRefused` if the database is a SQLite file that does not exist. */
+export function refuseMissingDatabase({ databaseUrl }: BackupSource): void {
   const path = sqlitePath(databaseUrl)
   if (path !== null && !existsSync(path))
     throw new BackupRefused(`There is no database at ${path}, so there is nothing to back up`)
@@ -106,8 +107,8 @@ interface Copied {
 }
 
 /**
- * Returns the master key that opens the copy. It may have been replaced while the copy was made. Throws `BackupRefused`
- * if none of the keys opens the copy.
+ * Returns the one of `keys` that opens the copy; the master key may have been replaced while the copy was made. Throws
+ * `BackupRefused` if none of them does.
  */
 function keyOf({ masterKeys }: DatabaseCopy, keys: readonly (Buffer | undefined)[]): Buffer | undefined {
   const existing = keys.filter((key) => key !== undefined)
@@ -163,10 +164,10 @@ function headOf({ place, version, withKeys }: CreateOptions, { copy, masterKey }
 }
 
 /**
- * Returns a function that passes bytes on. After each chunk, it reports the total number of bytes passed so far, in all
+ * Returns a function that passes chunks on. After each chunk, it reports the total number of bytes passed so far in all
  * streams.
  */
-function counter(onBytes: (doneBytes: number) => void): Counted {
+function counter(onBytes: (doneBytes: number) => void): CountBytes {
   let doneBytes = 0
   return async function* counted(bytes) {
     for await (const chunk of bytes) {

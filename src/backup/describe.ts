@@ -1,6 +1,6 @@
 import type { ShowProgress } from '../cli/demo/screen.ts'
 import type { Entry, Manifest } from './archive/manifest.ts'
-import type { Progress } from './create.ts'
+import type { BackupProgress } from './create.ts'
 import { engineName } from './target.ts'
 
 const number = new Intl.NumberFormat('en')
@@ -15,7 +15,7 @@ export function sizeText(bytes: number): string {
 /** Returns a progress callback that shows the bytes and the rate of each step. `monotonic` returns ms. */
 export function progressShown(show: ShowProgress, monotonic: () => number) {
   let current = { step: '', startedMs: 0 }
-  return ({ step, doneBytes, totalBytes }: Progress): void => {
+  return ({ step, doneBytes, totalBytes }: BackupProgress): void => {
     if (step !== current.step) current = { step, startedMs: monotonic() }
     const seconds = (monotonic() - current.startedMs) / 1_000
     const rate = seconds > 0.5 ? `, ${sizeText(Math.round(doneBytes / seconds))}/s` : ''
@@ -49,7 +49,7 @@ type Summary = ReturnType<typeof summaryOf>
 /** Formats a number with its noun, such as `1 row`. */
 export const count = (n: number, one: string, many = `${one}s`) => `${number.format(n)} ${n === 1 ? one : many}`
 
-/** Returns the description as lines of text for people. */
+/** Returns the description as human-readable lines. */
 export function summaryLines(summary: Summary, nowMs: number): string[] {
   const { takenAt, version, engine, encrypted, database, results, keys, resources, masterKey } = summary
   const rowsOf = (name: string) => `${name} ${number.format(database.tables[name] ?? 0)}`

@@ -6,10 +6,10 @@ import { fingerprintOf } from '../storage/encryption.ts'
 import { existingMasterKey, masterKeyFile } from '../stores.ts'
 
 /**
- * Where a service keeps its data. Backups read from it, and restores write to it. It is plain data, so that it can be
- * sent to a thread.
+ * Where a service keeps its data. Backups read from there, and restores write there. Contains only plain data, so that
+ * it can be sent to a thread.
  */
-export interface Place {
+export interface BackupSource {
   databaseUrl: string
   resultsUrl: string
   dataDir: string
@@ -18,16 +18,17 @@ export interface Place {
 }
 
 /** Returns where the configured service keeps its data. `dataDir` must be absolute. */
-export const placeOf = ({ storage }: Config, dataDir: string): Place => ({
+export const placeOf = ({ storage }: Config, dataDir: string): BackupSource => ({
   ...{ databaseUrl: databaseUrlOf(storage), resultsUrl: resultsUrlOf(storage) },
   ...{ dataDir, masterKey: storage.masterKey },
 })
 
 /** Returns the master key; undefined if there is none yet. */
-export const masterKeyOf = ({ masterKey, dataDir }: Place): Buffer | undefined => existingMasterKey(masterKey, dataDir)
+export const masterKeyOf = ({ masterKey, dataDir }: BackupSource): Buffer | undefined =>
+  existingMasterKey(masterKey, dataDir)
 
 /** Returns the fingerprint of the master key; null if there is none yet. */
-export function keyFingerprint(place: Place): string | null {
+export function keyFingerprint(place: BackupSource): string | null {
   const key = masterKeyOf(place)
   return key === undefined ? null : fingerprintOf(key)
 }
@@ -42,6 +43,6 @@ export function keyFiles(dataDir: string): { name: string; path: string; mode: n
   return [{ name: masterKeyFile, path: join(dataDir, masterKeyFile), mode: 0o600 }, ...certificates]
 }
 
-/** Returns those key files that exist and that the service uses. */
-export const existingKeyFiles = ({ dataDir, masterKey }: Place) =>
+/** Returns the key files that exist and that the service uses. */
+export const existingKeyFiles = ({ dataDir, masterKey }: BackupSource) =>
   keyFiles(dataDir).filter(({ name, path }) => existsSync(path) && (name !== masterKeyFile || masterKey === null))

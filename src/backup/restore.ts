@@ -5,22 +5,22 @@ import { openResults } from '../files/open.ts'
 import { writeFileAtomically } from '../storage/files/atomic-file.ts'
 import { sqlitePath } from '../storage/sqlite/path.ts'
 import { placeNew } from './file.ts'
-import { keyFiles, type Place } from './place.ts'
-import { refuseFilledTarget, refuseMismatch, type Target } from './target.ts'
-import { checkDatabase, isDatabase, type Opened, type OpenOptions, openBackup } from './verify.ts'
+import { type BackupSource, keyFiles } from './place.ts'
+import { type BackupTarget, refuseFilledTarget, refuseMismatch } from './target.ts'
+import { checkDatabase, isDatabase, type OpenBackupOptions, type OpenedBackup, openBackup } from './verify.ts'
 
-/** A restored backup, with the names of the keys and the number of results that were put into the target. */
-export type Restored = Opened & { keys: string[]; results: number }
+/** A restored backup, with the names of the restored keys and the number of restored results. */
+export type Restored = OpenedBackup & { keys: string[]; results: number }
 
 /** Undoes one step of a restore. */
 type Undo = () => Promise<unknown>
 
 /**
- * Restores a backup to a place that contains no data. First extracts the backup to a folder next to the database and
- * checks it completely. Then moves the results, the keys and, last, the database into place. On failure, removes what
- * it created.
+ * Restores a backup to a place that contains no data. First extracts the backup to a temporary folder and checks it
+ * completely. Then restores the results, the keys and, last, the database. If one of these steps fails, removes what it
+ * created.
  */
-export async function restoreBackup(options: OpenOptions, target: Target): Promise<Restored> {
+export async function restoreBackup(options: OpenBackupOptions, target: BackupTarget): Promise<Restored> {
   const restored = await extractAndPlace(options, target)
   if (restored.postgres !== null) {
     const { gatherStatistics } = await import('./database/postgres.ts')
@@ -29,7 +29,7 @@ export async function restoreBackup(options: OpenOptions, target: Target): Promi
   return restored
 }
 
-async function extractAndPlace(options: OpenOptions, target: Target): Promise<Restored> {
+async function extractAndPlace(options: OpenBackupOptions, target: BackupTarget): Promise<Restored> {
   const { place } = target
   await refuseFilledTarget(target)
   const path = sqlitePath(place.databaseUrl)
@@ -58,13 +58,13 @@ async function extractAndPlace(options: OpenOptions, target: Target): Promise<Re
 }
 
 interface Staged {
-  opened: Opened
+  opened: OpenedBackup
   folder: string
-  place: Place
+  place: BackupSource
   undo: Undo[]
 }
 
-const namesIn = ({ entries }: Opened, part: string) =>
+const namesIn = ({ entries }: OpenedBackup, part: string) =>
   entries.map(({ name }) => name).filter((name) => name.startsWith(`${part}/`))
 
 async function placeResults({ opened, folder, place, undo }: Staged): Promise<number> {
@@ -99,8 +99,8 @@ function placeKeys({ opened, folder, place, undo }: Staged): string[] {
 }
 
 /**
- * Puts the database into place. This is the last step of a restore: if the restore is interrupted earlier, there is no
- * database, so a service cannot mistake the partly restored data for complete data.
+ * Moves a SQLite database into place, or restores a PostgreSQL dump. This is the last step of a restore: if the restore
+ * is interrupted earlier, there is no database, so a service cannot mistake the partly restored data for complete data.
  */
 async function placeDatabase({ opened, folder, place }: Staged, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
@@ -109,7 +109,7 @@ async function placeDatabase({ opened, folder, place }: Staged, signal: AbortSig
   if (path !== null) return placeNew(file, path)
   if (opened.postgres === null) throw new Error('The manifest of a PostgreSQL backup names no schema')
   const { restoreDump } = await import('./database/postgres.ts')
-  const { excludeNodes } = await import('../storage/postgres/nodes.ts')
-  const release = await excludeNodes(place.databaseUrl)
+  const { excludePostgresNodes } = await import('../storage/postgres/nodes.ts')
+  const release = await excludePostgresNodes(place.databaseUrl)
   await restoreDump(place.databaseUrl, file, opened.postgres, signal).finally(release)
 }

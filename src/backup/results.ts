@@ -8,7 +8,7 @@ import type { ArchiveWriter } from './archive/write.ts'
 import type { ExpectedResult } from './database/copy.ts'
 
 /** Passes bytes on and counts them. */
-export type Counted = (bytes: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>
+export type CountBytes = (bytes: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>
 
 interface AddResults {
   /** Called only if the backup needs results, because opening the store creates its folder. */
@@ -16,12 +16,12 @@ interface AddResults {
   /** A folder for copies, one result at a time. The copies are needed because a tar entry starts with its size. */
   folder: string
   expected: readonly ExpectedResult[]
-  counted: Counted
+  counted: CountBytes
 }
 
 /**
- * Adds the results that the store still has. A result that differs from the size or digest in its task is added
- * unchanged, so that a single damaged file does not prevent backups.
+ * Adds the results that the store still has. A result whose size or digest differs from what the database states is
+ * added unchanged, so that a single damaged file does not prevent backups.
  */
 export async function addResults(archive: ArchiveWriter, { open, folder, expected, counted }: AddResults) {
   const store = expected.length > 0 ? await open() : null

@@ -6,14 +6,14 @@ import { sqlitePath } from '../storage/sqlite/path.ts'
 import { masterKeyFile } from '../stores.ts'
 import type { Head } from './archive/manifest.ts'
 import { BackupRefused } from './errors.ts'
-import { keyFingerprint, type Place } from './place.ts'
+import { type BackupSource, keyFingerprint } from './place.ts'
 
 /**
  * The target of a restore. `backupsUrl` is the folder of scheduled backups, which may be inside the target's data
  * folder.
  */
-export interface Target {
-  place: Place
+export interface BackupTarget {
+  place: BackupSource
   backupsUrl: string
 }
 
@@ -22,7 +22,7 @@ const listed = (names: readonly string[]) =>
   `${names.slice(0, shown).join(', ')}${names.length > shown ? `, … (${names.length})` : ''}`
 
 /** Throws `BackupRefused`, naming what exists, if the target already contains data. */
-export async function refuseFilledTarget({ place, backupsUrl }: Target): Promise<void> {
+export async function refuseFilledTarget({ place, backupsUrl }: BackupTarget): Promise<void> {
   const { dataDir, databaseUrl, resultsUrl } = place
   const path = sqlitePath(databaseUrl)
   const files = path === null ? [] : ['', '-wal', '-shm', '-journal'].map((ending) => path + ending).filter(existsSync)
@@ -46,7 +46,7 @@ function allowedNames(dataDir: string, resultsUrl: string, backupsUrl: string): 
 }
 
 /** Throws `BackupRefused` if this backup cannot be restored to this target. */
-export async function refuseMismatch(head: Head, { place }: Target): Promise<void> {
+export async function refuseMismatch(head: Head, { place }: BackupTarget): Promise<void> {
   const engine = sqlitePath(place.databaseUrl) === null ? 'postgres' : 'sqlite'
   if (head.engine !== engine) {
     throw new BackupRefused(
@@ -69,8 +69,8 @@ export async function refuseMismatch(head: Head, { place }: Target): Promise<voi
 
 export const engineName = (engine: Head['engine']): string => (engine === 'sqlite' ? 'SQLite' : 'PostgreSQL')
 
-/** Throws `BackupRefused` if the target would have a different master key from the backup's, or none. */
-function refuseOtherKey({ masterKey }: Head, place: Place): void {
+/** Throws `BackupRefused` unless the restored service would use the master key of the backup. */
+function refuseOtherKey({ masterKey }: Head, place: BackupSource): void {
   if (masterKey === null) return
   const file = join(place.dataDir, masterKeyFile)
   const existing = keyFingerprint(place)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Head, Manifest } from './archive/manifest.ts'
 import { readArchive } from './archive/read.ts'
-import type { Progress } from './create.ts'
+import type { BackupProgress } from './create.ts'
 import { checkSqlite } from './database/sqlite.ts'
 import { BackupRefused } from './errors.ts'
 
@@ -15,18 +15,18 @@ export interface StoredBackup {
   open: (signal: AbortSignal) => Promise<AsyncIterable<Uint8Array>>
 }
 
-export interface OpenOptions {
+export interface OpenBackupOptions {
   /** A path, or a backup in a store. */
   file: string | StoredBackup
   /** Called if the backup is encrypted. */
   passphrase: () => Promise<string>
   signal: AbortSignal
-  onProgress: (progress: Progress) => void
+  onProgress: (progress: BackupProgress) => void
 }
 
-export type Opened = Manifest & { sizeBytes: number; isEncrypted: boolean }
+export type OpenedBackup = Manifest & { sizeBytes: number; isEncrypted: boolean }
 
-/** Decides where the files of an archive are written while it is read. */
+/** Callbacks for reading an archive. */
 export interface Extraction {
   onHead?: (head: Head) => Promise<void>
   /** Returns the path to write a file to; null to check only the file's digest. */
@@ -34,9 +34,10 @@ export interface Extraction {
 }
 
 /**
- * Reads a backup to its end, checks every digest, and extracts files. Throws `BackupBroken` if a digest does not match.
+ * Reads a backup to its end, checks every digest, and extracts files. Throws `BackupBroken` if the backup is incomplete
+ * or was altered.
  */
-export async function openBackup(options: OpenOptions, { onHead, pathOf }: Extraction): Promise<Opened> {
+export async function openBackup(options: OpenBackupOptions, { onHead, pathOf }: Extraction): Promise<OpenedBackup> {
   const { file, passphrase, signal, onProgress } = options
   const { sizeBytes, open } = typeof file === 'string' ? await storedIn(file) : file
   async function* bytes() {
@@ -65,7 +66,7 @@ async function storedIn(file: string): Promise<StoredBackup> {
   return { sizeBytes: size, open }
 }
 
-/** True for the name of the entry that contains the database. */
+/** Returns true for the name of the entry that contains the database. */
 export const isDatabase = (name: string): boolean => name.startsWith('database.')
 
 /** Throws `BackupBroken` if the database extracted to `file` is damaged. */
@@ -77,10 +78,10 @@ export async function checkDatabase({ postgres }: Manifest, file: string, signal
 const temporaryFolder = () => mkdtemp(join(tmpdir(), 'plinth-verify-'))
 
 /**
- * Checks a backup completely: every digest, and the database, which is extracted for this purpose to the folder that
- * `newFolder` creates.
+ * Checks a backup completely: verifies every digest, extracts the database to the folder that `newFolder` creates, and
+ * checks it.
  */
-export async function verifyBackup(options: OpenOptions, newFolder = temporaryFolder): Promise<Opened> {
+export async function verifyBackup(options: OpenBackupOptions, newFolder = temporaryFolder): Promise<OpenedBackup> {
   const folder = await newFolder()
   const file = join(folder, 'database')
   try {

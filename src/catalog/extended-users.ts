@@ -8,7 +8,7 @@ import type { Collection } from '../resources/declaration.ts'
 import { canFilter } from '../resources/queries/list-rules.ts'
 import { userOptions } from './users.ts'
 
-/** The users of a service that adds fields and roles. */
+/** The users of a service that adds fields or roles to them. */
 export interface ExtendedUsers {
   collection: Collection
   /** The added fields. */
@@ -80,8 +80,8 @@ function exampleWith(added: Readonly<Record<string, TSchema>>) {
 }
 
 /**
- * Determines who may write which field: administrators, every field; callers with `users:write`, every field except the
- * added ones; and users, the fields in `own` of their own row.
+ * Determines who may write which fields. The added fields require the scope `admin`, all other fields `users:write`.
+ * Users may also write the fields in `own` of their own row.
  */
 function writersOf(added: readonly string[], own: readonly string[]): Writers {
   const base = Object.keys(userOptions.body.properties)

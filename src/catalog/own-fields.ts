@@ -6,7 +6,9 @@ import { choicesOf, columnType } from '../resources/column-types.ts'
 import type { ExtendedUsers } from './extended-users.ts'
 import { type UserRowsOptions, userRows } from './user-rows.ts'
 
-/** Returns the fields that invited users may enter themselves: text fields in `own` without fixed choices. */
+/**
+ * Returns the fields that invited users may enter themselves: text and date-time fields in `own` without fixed choices.
+ */
 export function ownFields(options: UserRowsOptions, { collection, own }: ExtendedUsers): OwnFields {
   const { declaration } = collection
   const { body, kinds } = declaration

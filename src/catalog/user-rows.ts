@@ -34,14 +34,14 @@ export function userRows({ db, queue, random, now }: UserRowsOptions, declaratio
     add: async ({ tx, caller }: Writing, values: Values): Promise<number> => {
       const time = at()
       const { row, subscribed } = await rows.insert(tx, values, time)
-      if (subscribed) await publish(tx, 'created', row, known(caller), time)
+      if (subscribed) await publish(tx, 'created', row, known(caller), time, subscribed)
       return Number(row.id)
     },
     /** Changes fields of a user, if the user exists. */
     change: async ({ tx, caller }: Writing, id: number, values: Values): Promise<void> => {
       const time = at()
       const changed = await rows.update(tx, id, values, {}, time)
-      if (changed?.subscribed) await publish(tx, 'updated', changed.row, known(caller), time)
+      if (changed?.subscribed) await publish(tx, 'updated', changed.row, known(caller), time, changed.subscribed)
     },
   }
 }

@@ -19,7 +19,8 @@ export interface Session {
 
 /**
  * Connects to the service at `baseUrl` (default: the URL in these settings) as the given client (default:
- * PLINTH_CLIENT_ID with PLINTH_CLIENT_SECRET). Trusts the system's CAs and the local CA in the data folder.
+ * PLINTH_CLIENT_ID with PLINTH_CLIENT_SECRET). Trusts the system's CAs and the configured certificate or, by default,
+ * the local CA in the data folder.
  */
 export async function openSession(config: Config, options: SessionOptions, signal: AbortSignal): Promise<Session> {
   const id = options.clientId ?? process.env.PLINTH_CLIENT_ID

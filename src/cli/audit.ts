@@ -96,7 +96,7 @@ async function list({ db }: Stores, { client, limit, json, ...filter }: ListOpti
   }
 }
 
-/** Prints, on standard error, which months are not in the list because they are archived. */
+/** Prints to standard error which entries the list lacks because they are archived. */
 async function noteArchives(db: Stores['db']): Promise<void> {
   const archive = await newestArchive(db.read)
   if (archive === undefined) return
@@ -160,7 +160,7 @@ async function exportMonth({ db, sealer }: Stores, config: Config, month: string
   const entries = () => archivedEntries(store, sealer, archive)
   const lines = () => Readable.from(entries()).map((row) => `${JSON.stringify(auditView(row))}\n`)
   if (file === undefined) {
-    // Read twice, because what is printed cannot be removed if the end of the archive is not valid.
+    // Verify the archive before printing it, because output cannot be withdrawn if the end of the archive is invalid.
     for await (const _ of entries());
     return pipeline(lines(), process.stdout, { end: false })
   }

@@ -109,7 +109,7 @@ export async function restore(config: Config, file: string, options: Options): P
   report(options, summary, `Restored ${file} to ${place.dataDir}`, afterRestore)
 }
 
-/** Runs `work` and shows its progress on standard error. */
+/** Runs `work`, and shows its progress on standard error; not with `quiet`, nor with `json` without a terminal. */
 function shown<T>({ quiet, json }: Options, label: string, work: (show: ShowProgress) => Promise<T>): Promise<T> {
   if (quiet || (json && !process.stderr.isTTY)) return work(() => {})
   return screen(process.stderr, process.env).step(label, work, () => 'done')
@@ -124,7 +124,7 @@ function report({ quiet, json }: Options, summary: Reported, headline: string, c
   if (closing !== '') print(closing)
 }
 
-/** Runs `work` with a signal that Ctrl-C and SIGTERM abort. */
+/** Runs `work` with an AbortSignal that is aborted on Ctrl-C or SIGTERM. */
 async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const interruption = new AbortController()
   const stop = () => interruption.abort()
@@ -142,7 +142,8 @@ const given = ({ backup }: Config, { passphraseFile }: Options): string | null =
   configuredPassphrase(passphraseFile === undefined ? backup : { passphrase: null, passphraseFile })
 
 /**
- * Returns the passphrase for a new backup, or null for a backup without encryption. On a terminal, asks for it twice.
+ * Returns the passphrase for a new backup; null for a backup without encryption. If encryption is requested but no
+ * passphrase is configured, asks for one; on a terminal, twice.
  */
 async function newPassphrase(config: Config, options: BackupOptions): Promise<string | null> {
   const configured = given(config, options)

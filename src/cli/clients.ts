@@ -26,7 +26,9 @@ interface SettingsOptions {
   removeLabel?: string[]
 }
 
-/** Creates `plinth clients …`, the counterpart of /api/clients; a running service applies changes at once. */
+/**
+ * Creates `plinth clients …`, the counterpart of /api/clients; changes take effect without a restart of the service.
+ */
 export function clientsCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
   const using = withStores(configuration)
   const withScopes = async (work: (stores: Stores, known: Scopes) => Promise<void>) => {
@@ -112,7 +114,10 @@ function settingsOf(options: SettingsOptions): Partial<Omit<ClientSettings, 'lab
 
 type CreateOptions = SettingsOptions & { id?: string; public?: boolean }
 
-/** Returns the default grants: a client with a redirect URI logs users in; any other client acts only on its own behalf. */
+/**
+ * Returns the default grants: those that log users in if the client has a redirect URI or is trusted; otherwise
+ * `client_credentials`.
+ */
 function defaultGrants({ redirectUri, trusted }: SettingsOptions): string[] {
   const grants = [...(redirectUri ? ['authorization_code'] : []), ...(trusted ? ['password'] : [])]
   return grants.length > 0 ? [...grants, 'refresh_token'] : ['client_credentials']

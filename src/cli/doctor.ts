@@ -23,8 +23,8 @@ const later = (ms: number, run: () => void) => {
 }
 
 /**
- * Checks a service, whether it runs or not, and prints what it finds. Changes nothing. The exit code is 1 if a check
- * fails or, with `strict`, if a check warns.
+ * Checks a service, whether or not it is running, and prints the findings. Changes nothing. The exit code is 1 if a
+ * check fails or, with `strict`, if a check warns.
  */
 export async function doctor(config: Config, definition: Definition, options: DoctorOptions): Promise<void> {
   const { deep = false, json = false, strict = false } = options
@@ -43,7 +43,7 @@ export async function doctor(config: Config, definition: Definition, options: Do
   process.stdout.write(text, () => process.exit())
 }
 
-/** Returns a function that opens the keys in the database, or returns null without a usable master key. */
+/** Returns a function that reads the keys in the database; it resolves to null if there is no usable master key. */
 function sealerOf({ storage }: Config, dataDir: string): ExamineOptions['readSealer'] {
   const masterKey = () => {
     try {
@@ -62,7 +62,7 @@ const styles: Record<Status, Style> = { pass: 'green', warn: 'yellow', fail: 're
 const gap = '  '
 const minTextWidth = 30
 
-/** Formats a report in groups, wrapped to the width of the terminal. */
+/** Formats a report, grouped by area. On a terminal, wraps the text to its width. */
 export function textOf({ checks }: HealthReport, out: Output, env: NodeJS.ProcessEnv): string {
   const { paint } = terminalOf(out, env)
   const titleWidth = Math.max(...checks.map(({ title }) => title.length))

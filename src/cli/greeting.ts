@@ -10,6 +10,7 @@ import type { Scopes } from '../oauth/tokens/scopes.ts'
 import { createFirstAdmin } from '../oauth/users/accounts.ts'
 import { passwords } from '../oauth/users/passwords.ts'
 import type { LoadedDefinition } from './load-definition.ts'
+import { warnOfModuleState } from './module-state.ts'
 
 export interface Started {
   service: Service
@@ -21,7 +22,8 @@ export interface Started {
 type Row = [label: string, text: string]
 
 /**
- * Returns the startup message for development: the service's address, its first client and administrator, and the next step.
+ * Returns the startup message for development: the service's address and other facts, and the next step. On the first
+ * run, also creates a client and an administrator, and includes their credentials.
  */
 export async function greeting(started: Started, out: Output, env: NodeJS.ProcessEnv): Promise<string> {
   const { service, config, loaded } = started
@@ -44,13 +46,13 @@ export async function greeting(started: Started, out: Output, env: NodeJS.Proces
   return `\n${lines.join('\n')}\n\n`
 }
 
-/** Returns a row about the transport if it is not the default, HTTPS. */
+/** Returns a line about the transport, unless it is the default, HTTPS. */
 function transport({ http: { tls, host, port, trustedProxies }, plain }: Config): Row[] {
   if (plain) return [['Transport', 'plain HTTP, for this machine only']]
   return tls === 'on' ? [] : [['Transport', `plain HTTP at ${host}:${port}, behind ${trustedProxies.join(', ')}`]]
 }
 
-/** Logs the start. */
+/** Logs that the service has started, and warns of variables in its definition's modules. */
 export async function logStart({ service, config, loaded, version }: Started): Promise<void> {
   const { db, log, baseUrl } = service
   const { host, port } = config.http
@@ -61,18 +63,19 @@ export async function logStart({ service, config, loaded, version }: Started): P
   const { tables } = loaded.definition
   const resources = tables.map(({ name }) => name)
   log.info({ version, node: process.version, ...at, roles, definition, resources, ...next }, 'service started')
+  warnOfModuleState(loaded.imported)
 }
 
 const createCommand = 'plinth clients create --name NAME --scope SCOPES'
 
-/** Returns instructions for getting a first token with the new client or, if there is no new client, for registering one. */
+/** Returns instructions: with a new client, for getting a first token; otherwise, for registering a client. */
 function nextStep({ baseUrl, authorityFile }: Service, client: FirstClient | null): string {
   if (client === null) return `register clients: npx ${createCommand}`
   const trust = authorityFile ? ` --cacert ${shortPath(authorityFile)}` : ''
   return `get a token\n\n  curl${trust} -u ${client.id}:${client.secret} -d grant_type=client_credentials ${baseUrl}/oauth/token`
 }
 
-/** Returns the path relative to the current folder if the path is inside that folder. */
+/** Returns the path relative to the current folder if it is inside that folder, otherwise unchanged. */
 function shortPath(path: string): string {
   const short = relative(process.cwd(), resolve(path))
   return short.startsWith('..') || isAbsolute(short) ? path : short
@@ -86,7 +89,7 @@ interface FirstClient {
 const hasClient = async ({ db }: Service) =>
   (await listClients(db)).some(({ id, revokedAt }) => revokedAt === null && !isBuiltInClient(id))
 
-/** Creates a client on the first run in development, so that requests can be sent at once. */
+/** Creates a client in development if there is none, so that requests can be sent at once. */
 async function firstClient(
   service: Service,
   { oauth: { bootstrapClientId } }: Config,
@@ -106,7 +109,7 @@ const clientRows = (client: FirstClient | null): Row[] =>
       ]
     : []
 
-/** Creates an administrator on the first run in development, so that someone can log in. */
+/** Creates an administrator in development if there are no accounts yet, so that someone can log in. */
 async function firstAdmin({ db, sealer }: Service, { oauth: { bootstrapClientId } }: Config): Promise<Row[]> {
   if (bootstrapClientId !== null) return []
   const record = auditRecorder(sealer, Date.now)

@@ -2,13 +2,18 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { builtIn } from '../catalog/service.ts'
+import { notGiven } from '../code/collect.ts'
+import { codeNotGiven } from '../code/made.ts'
 import { type Definition, isDefinition } from '../definition/service.ts'
 import { DefinitionError } from '../startup-errors.ts'
+import { definitionErrorText } from './definition-errors.ts'
 
-/** A definition and the file that contains it; null for the built-in definition. */
+/** A definition, and the file that contains it; `file` is null for the built-in definition. */
 export interface LoadedDefinition {
   definition: Definition
   file: string | null
+  /** The file and the files that it imports, except those of packages. */
+  imported: ReadonlySet<string>
 }
 
 /** Default file names for a definition. */
@@ -16,8 +21,8 @@ const defaultFiles = ['service.ts', 'service.js']
 
 /**
  * Finds the definition file: the given file, else the file specified by `plinth` in the folder's package.json, else the
- * folder's service.ts or service.js; null if there is none. `isFound` is true if this search found the file, false if the
- * file was given. Throws a `DefinitionError` if `plinth` in package.json is invalid.
+ * folder's service.ts or service.js; null if there is none. `isFound` is true only if the file was found rather than
+ * given. Throws a `DefinitionError` if package.json, or `plinth` in it, is invalid.
  */
 export function findDefinition(named: string | null, folder: string): { file: string | null; isFound: boolean } {
   if (named !== null) return { file: named, isFound: false }
@@ -44,8 +49,9 @@ function contentOf(path: string): { plinth?: unknown } {
 }
 
 /**
- * Loads the definition from a file, or returns the built-in definition. Throws a `DefinitionError` if the file does not
- * exist, cannot be loaded, or has a default export that is not a `service()`.
+ * Loads the definition from a file; without a file, returns the built-in definition. Throws a `DefinitionError` if the
+ * file does not exist, cannot be loaded or has a default export that is not a `service()`, or if it declared hooks or
+ * other code without giving them to the service.
  */
 export async function loadDefinition(file: string | null | undefined): Promise<Definition> {
   if (file === null || file === undefined) return builtIn
@@ -53,8 +59,15 @@ export async function loadDefinition(file: string | null | undefined): Promise<D
   if (!statSync(path, { throwIfNoEntry: false })?.isFile()) {
     throw new DefinitionError([`${path} does not exist or is not a file; it should contain the definition`])
   }
+  const earlier = new Set(codeNotGiven())
   const module = await load(path)
-  if (isDefinition(module.default)) return module.default
+  if (isDefinition(module.default)) {
+    const forgotten = codeNotGiven()
+      .filter((made) => !earlier.has(made))
+      .map(notGiven)
+    if (forgotten.length > 0) throw new DefinitionError([`${path} cannot be served:`, ...forgotten])
+    return module.default
+  }
   throw new DefinitionError([
     `${path} has no definition: its default export must be a service() of this installation of plinth,`,
     "    import { collection, service } from 'plinth'",
@@ -66,15 +79,6 @@ async function load(path: string): Promise<{ default?: unknown }> {
   try {
     return await import(pathToFileURL(path).href)
   } catch (error) {
-    if (error instanceof DefinitionError) throw new DefinitionError([`${path} cannot be served:`, error.message])
-    throw new DefinitionError([`${path} cannot be loaded: ${ownStack(error)}`])
+    throw new DefinitionError([definitionErrorText(error, path)])
   }
-}
-
-/** Returns an error's stack up to the first frame in Node's module loader. */
-function ownStack(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  const [message, ...frames] = (error.stack ?? error.message).split(/\n(?= {4}at )/)
-  const end = frames.findIndex((frame) => frame.includes('node:internal/modules'))
-  return [message, ...(end === -1 ? frames : frames.slice(0, end))].join('\n')
 }

@@ -5,8 +5,8 @@ import type { Database } from '../storage/database.ts'
 import { excludeNodes } from '../storage/exclude-nodes.ts'
 import { migrateThoroughly } from '../storage/migrate-thoroughly.ts'
 import { openDatabase } from '../storage/open.ts'
-import type { Progress } from '../storage/resource-tables/batches.ts'
-import { readHistory } from '../storage/resource-tables/history.ts'
+import type { StepProgress } from '../storage/resource-tables/batches.ts'
+import { readSchemaChanges } from '../storage/resource-tables/history.ts'
 import { rowCount } from '../storage/resource-tables/mismatch.ts'
 import { refuseDamage } from '../storage/sqlite/damage.ts'
 import { checkAddress } from '../stores.ts'
@@ -25,8 +25,9 @@ export interface MigrateCommand {
 const somethingToDo = 3
 
 /**
- * Migrates the schema and prints the changes; with `plan`, rolls everything back and sets the exit code. If a table
- * contradicts its definition, throws a `TableMismatch`, whose message says what to do.
+ * Migrates the schema and prints the changes. With `plan`, rolls everything back, and sets the exit code to 3 if there
+ * is something to do; with `history`, only prints the earlier changes. If a table contradicts its definition, throws a
+ * `TableMismatch`, whose message says what to do.
  */
 export async function runMigrations(config: Config, definition: Definition, options: MigrateCommand): Promise<void> {
   const url = databaseUrlOf(config.storage)
@@ -51,7 +52,7 @@ export async function runMigrations(config: Config, definition: Definition, opti
 const progressEveryMs = 1_000
 
 /** Returns a function that prints how many rows have been migrated, at most once a second. */
-function progressPrinter(): (progress: Progress) => void {
+function progressPrinter(): (progress: StepProgress) => void {
   let printed = Number.NEGATIVE_INFINITY
   return ({ table, column, rows, total }) => {
     if (performance.now() - printed < progressEveryMs) return
@@ -61,7 +62,7 @@ function progressPrinter(): (progress: Progress) => void {
 }
 
 async function printHistory(db: Database): Promise<void> {
-  const changes = await readHistory(db)
+  const changes = await readSchemaChanges(db)
   const lines = changes.map(({ startedAt, finishedAt, version, tableName, rows, change }) => {
     const state = finishedAt === null ? '  (unfinished)' : ''
     return `${startedAt}  ${version}  ${tableName}  ${rowCount(Number(rows))}  ${change}${state}\n`

@@ -12,7 +12,8 @@ export const print = (text: string): void => void process.stdout.write(`${text}\
 export const printJson = (value: unknown): void => print(JSON.stringify(value, null, 2))
 
 /**
- * Opens the stores for a command that accesses the database directly, even while a service runs, and closes them afterwards.
+ * Runs a command that accesses the database directly, even while a service runs: opens the stores, and closes them
+ * afterwards.
  */
 export const withStores =
   (configuration: () => Config) =>
@@ -26,7 +27,7 @@ export const withStores =
 /** Parses a list separated by spaces or commas. */
 export const parseList = (text: string): string[] => text.split(/[\s,]+/).filter((part) => part !== '')
 
-/** Parses the values of an option such as `--label tenant=north`. Throws if one is not a pair. */
+/** Parses the values of an option such as `--label tenant=north`. Throws if a value is not a pair. */
 export function parsePairs(option: string, texts: readonly string[]): Record<string, string> {
   const pairs = texts.map((text) => {
     const at = text.indexOf('=')

@@ -17,7 +17,7 @@ import { parsePairs } from './print.ts'
 type Values = Record<string, unknown>
 
 /** The stores, and the fields and roles that the definition adds to users. */
-export interface Opened extends Stores {
+export interface UserStores extends Stores {
   extended: ExtendedUsers | undefined
 }
 
@@ -63,8 +63,8 @@ const available = (what: string, names: readonly string[]) =>
   names.length > 0 ? `${what} are ${names.join(', ')}` : 'this service declares none in plinth({ users })'
 
 /**
- * Parses a text as JSON if the field is not a text field. Text that is not JSON is returned unchanged, so that
- * validation rejects it.
+ * Parses a text as JSON if the field contains numbers, booleans, references or JSON. Text that is not JSON is returned
+ * unchanged and left to validation.
  */
 function jsonOf(text: string, kind: Declaration['kinds'][string] | undefined): unknown {
   if (kind === undefined || !['integer', 'number', 'boolean', 'json', 'reference'].includes(kind)) return text
@@ -91,9 +91,9 @@ export async function userOf(db: Database, email: string, { name }: { name?: str
 
 type Work<T> = (tx: Queryable, userId: number) => Promise<T>
 
-/** Runs `work` for a user in one transaction. Before that, adds the user if necessary and sets the given values. */
+/** In one transaction, adds the user if necessary, sets the given values, and runs `work`. */
 export async function withUser<T>(
-  { db, sealer, extended }: Opened,
+  { db, sealer, extended }: UserStores,
   user: User,
   values: object,
   work: Work<T>,
@@ -119,7 +119,7 @@ const caller = { clientId: operator.subject as string, subject: operator.subject
 /** A user to add. */
 export type NewUser = { name: string; email: string }
 
-/** Validates a new user and trims the fields, like POST /users. Throws an error that lists each violation. */
+/** Returns the new user with trimmed fields, validated as in POST /users. Throws an error that lists each violation. */
 function newUser(input: NewUser): NewUser {
   const user = { ...input }
   checkUser(userOptions.body, user)

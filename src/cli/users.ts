@@ -20,7 +20,7 @@ import { passwords } from '../oauth/users/passwords.ts'
 import type { Database } from '../storage/database.ts'
 import { openStores } from '../stores.ts'
 import { readSecret } from './print.ts'
-import { addedValues, type FieldOptions, type Opened, userOf, withUser } from './user-writes.ts'
+import { addedValues, type FieldOptions, type UserStores, userOf, withUser } from './user-writes.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 const now = Date.now
@@ -30,9 +30,12 @@ interface Named extends FieldOptions {
   admin?: boolean
 }
 
-/** Creates `plinth users invite|update|set-password|lock|unlock|list`; a running service applies changes at once. */
+/**
+ * Creates `plinth users invite|update|set-password|lock|unlock|list`. A running service applies changes within 30
+ * seconds.
+ */
 export function usersCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
-  const using = async (work: (opened: Opened, config: Config) => Promise<void>) => {
+  const using = async (work: (opened: UserStores, config: Config) => Promise<void>) => {
     const config = configuration()
     const { users: extended, tables } = await definition()
     const stores = await openStores(config, extended ? tables.filter(({ name }) => name === 'users') : [])
@@ -82,7 +85,7 @@ const lockCommands = {
 
 const roleOf = ({ admin }: Named): Role | undefined => (admin ? 'admin' : undefined)
 
-async function invite(opened: Opened, config: Config, email: string, options: Named): Promise<void> {
+async function invite(opened: UserStores, config: Config, email: string, options: Named): Promise<void> {
   const { db, sealer, extended } = opened
   const values = addedValues(extended, options)
   const user = await userOf(db, email, options)
@@ -101,7 +104,7 @@ async function invite(opened: Opened, config: Config, email: string, options: Na
   print(`sent to ${invitation.email}`)
 }
 
-async function update(opened: Opened, email: string, options: FieldOptions): Promise<void> {
+async function update(opened: UserStores, email: string, options: FieldOptions): Promise<void> {
   const values = addedValues(opened.extended, options)
   if (Object.keys(values).length === 0) throw new Error('Pass what to change: --field or --role')
   const user = await userOf(opened.db, email, {})
@@ -109,7 +112,7 @@ async function update(opened: Opened, email: string, options: FieldOptions): Pro
   print(`Changed ${user.email}`)
 }
 
-async function setPassword(opened: Opened, email: string, options: Named): Promise<void> {
+async function setPassword(opened: UserStores, email: string, options: Named): Promise<void> {
   const { db, sealer } = opened
   const owner = await userOf(db, email, options)
   const password = await readSecret(`Password for ${owner.email}: `)
@@ -128,7 +131,7 @@ async function setPassword(opened: Opened, email: string, options: Named): Promi
   print(`${owner.email} can log in now, as ${account?.role}`)
 }
 
-async function changeLock({ db, sealer }: Opened, email: string, locked: boolean): Promise<void> {
+async function changeLock({ db, sealer }: UserStores, email: string, locked: boolean): Promise<void> {
   const account = await accountByEmail(db, email)
   if (account === undefined) throw new Error(`There is no account for ${email}`)
   const changer = { engine: db.engine, record: auditRecorder(sealer, now), actor: operator, nowMs: now() }
@@ -136,7 +139,7 @@ async function changeLock({ db, sealer }: Opened, email: string, locked: boolean
   print(`${account.email} is ${locked ? 'locked' : 'unlocked'}`)
 }
 
-async function list({ db, extended }: Opened, { json }: { json?: boolean }): Promise<void> {
+async function list({ db, extended }: UserStores, { json }: { json?: boolean }): Promise<void> {
   const accounts = await listAccounts(db)
   const declared = extended?.roles.length ? await declaredRoles(db) : undefined
   const views = accounts.map(({ passwordHash, ...account }) => ({

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { Expected, setting, split } from './setting.ts'
 
-/** Defines a URL setting that must match `form`; returns the URL unchanged. */
+/** Defines a URL setting that must match `form`. Its value is the URL as written. */
 export const url = (about: string, form: RegExp, expected: string) =>
   setting(
     (value) => {
@@ -14,7 +14,7 @@ export const url = (about: string, form: RegExp, expected: string) =>
 
 /**
  * Defines an origin setting: `https://host[:port]` without a path, because the service always runs at the root of its
- * origin. http is allowed only for this machine.
+ * origin. With `allowLoopback`, http is allowed for loopback hosts.
  */
 export const origin = (allowLoopback: boolean, about: string) =>
   setting(
@@ -31,8 +31,8 @@ export const origin = (allowLoopback: boolean, about: string) =>
   )
 
 /**
- * Defines an issuer identifier setting (RFC 8414 §2). Returns the value unchanged, because tokens must repeat it exactly.
- * http is allowed only for this machine.
+ * Defines an issuer identifier setting (RFC 8414 §2). Its value is the text as written, because tokens must repeat it
+ * exactly. With `allowLoopback`, http is allowed for localhost, 127.0.0.1 and [::1].
  */
 export const issuer = (allowLoopback: boolean, about: string) =>
   setting(
@@ -53,7 +53,8 @@ export const issuer = (allowLoopback: boolean, about: string) =>
 export const loopback = /^(localhost|[a-z0-9.-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /**
- * Returns whether a text is an Origin as browsers send it: scheme and host, with a port unless it is the scheme's default.
+ * Returns whether a text is an origin as browsers send it, with a port only if that is not the scheme's default. The
+ * scheme must be https or, with `allowLoopback`, http with a loopback host.
  */
 function isOrigin(text: string, allowLoopback: boolean): boolean {
   const url = URL.canParse(text) ? new URL(text) : null
@@ -61,7 +62,7 @@ function isOrigin(text: string, allowLoopback: boolean): boolean {
   return url.protocol === 'https:' || (allowLoopback && url.protocol === 'http:' && loopback.test(url.hostname))
 }
 
-/** Defines a list of origins as browsers send them: https origins and, if allowed, http origins on loopback addresses. */
+/** Defines a list of origins as browsers send them: https or, with `allowLoopback`, http with a loopback host. */
 export const origins = (allowLoopback: boolean, fallback: string, about: string) =>
   setting(
     (value) => {

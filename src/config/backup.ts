@@ -2,7 +2,7 @@ import { join, resolve } from 'node:path'
 import { integer, named, optional, type SettingValues, text } from './setting.ts'
 import { storeForm } from './storage.ts'
 
-/** Checks only that there are five fields; the schedule itself is validated when it starts. */
+/** Checks only that there are five fields; the cron expression is validated when the schedule starts. */
 const cronForm = /^([\w*/,?#-]+\s+){4}[\w*/,?#-]+$/
 
 /** Settings for backups, and for the schedule on which a worker makes them. */

@@ -4,6 +4,7 @@ import { ConfigError } from '../startup-errors.ts'
 import { loopback } from './address.ts'
 import { backupSettings } from './backup.ts'
 import { httpSettings } from './http.ts'
+import { jobSettings } from './jobs.ts'
 import { metricsSettings } from './metrics.ts'
 import { oauthSettings } from './oauth.ts'
 import { rateLimitSettings } from './rate-limits.ts'
@@ -11,28 +12,31 @@ import { reportSettings } from './reports.ts'
 import { serviceSettings } from './service.ts'
 import { choice, Expected, type Named, named, type Profile, type SettingValues } from './setting.ts'
 import { storageErrors, storageSettings } from './storage.ts'
+import { streamSettings } from './streams.ts'
 import { tracingSettings } from './tracing.ts'
 import { userSettings } from './users.ts'
 import { versionSettings } from './versions.ts'
 import { webhookSettings } from './webhooks.ts'
 
-/** Returns all settings of this release, grouped by the component that uses them. */
-export const groupsOf = (profile: Profile) => ({
+/** Returns the settings of the service, grouped by the component that uses them. */
+export const settingGroups = (profile: Profile) => ({
   service: serviceSettings,
   http: httpSettings(profile),
   storage: storageSettings,
   oauth: oauthSettings(profile),
   users: userSettings,
   reports: reportSettings,
+  jobs: jobSettings,
   webhooks: webhookSettings(profile),
   rateLimits: rateLimitSettings(profile),
   versions: versionSettings,
   metrics: metricsSettings,
   backup: backupSettings,
   tracing: tracingSettings,
+  streams: streamSettings,
 })
 
-export type Groups = ReturnType<typeof groupsOf>
+export type Groups = ReturnType<typeof settingGroups>
 type Settings = { readonly [Group in keyof Groups]: SettingValues<Groups[Group]> }
 
 export interface Config extends Settings, Readonly<Profile> {
@@ -51,7 +55,7 @@ export function readConfig(env: Environment): Config {
   const production = read(profileSetting(env)) === 'production'
   const plain = !production && env.PLINTH_TLS?.trim() === 'off' && !env.PLINTH_TRUSTED_PROXIES?.trim()
   const profile = { production, plain }
-  const groups = groupsOf(profile)
+  const groups = settingGroups(profile)
   const settings = Object.fromEntries(
     Object.entries(groups).map(([name, group]) => [name, frozenValues(group, read)]),
   ) as unknown as Settings
@@ -72,7 +76,7 @@ const commandSettings = ['PLINTH_CLIENT_ID', 'PLINTH_CLIENT_SECRET']
 
 const namesOf = (groups: Groups) => ['PLINTH_PROFILE', ...commandSettings, ...rowsOf(groups).map(({ name }) => name)]
 
-/** The setting that selects the profile. */
+/** The setting that switches between development and production. */
 export const profileSetting = (env: Environment) =>
   named(
     'PLINTH_PROFILE',
@@ -86,7 +90,7 @@ export const profileSetting = (env: Environment) =>
 /** Returns whether the value of a setting is secret. */
 export const isSecret = (name: string) => /(SECRET|KEY|PASSPHRASE|HEADERS)$/.test(name)
 
-/** Returns a printable value, without secrets, and without passwords in URLs and in their parameters. */
+/** Returns a printable value. Hides secrets, also in the query parameters of URLs, and passwords in URLs. */
 export const printable = (name: string, value: string) =>
   isSecret(name)
     ? '…'
@@ -134,7 +138,10 @@ function contradictions(config: Settings & Profile): string[] {
   return [...errors, ...storageErrors(config.storage), ...transportErrors(config)]
 }
 
-/** Allows plain HTTP only behind a proxy that terminates TLS or, in development, for clients on this machine. */
+/**
+ * Returns the errors in the transport settings. Plain HTTP is allowed only behind a proxy that terminates TLS or, in
+ * development, for clients on this machine.
+ */
 function transportErrors({ http, production, plain }: Settings & Profile) {
   const errors: string[] = []
   const { tls, host, trustedProxies } = http
@@ -170,7 +177,7 @@ export const tracesUrlOf = ({ tracing: { endpoint, tracesEndpoint, isDisabled } 
 
 /** Returns a warning for each unknown variable that looks like a setting. */
 export function unknownSettings(config: Config): string[] {
-  const names = namesOf(groupsOf(config))
+  const names = namesOf(settingGroups(config))
   return config.unknown.map((name) => {
     const similar = nearest(name, names)
     return `${name} is not a setting of this release${similar === undefined ? '' : `: did you mean ${similar}?`}`

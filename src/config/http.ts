@@ -1,9 +1,7 @@
 import { cidrs, origin, origins } from './address.ts'
 import { choice, flag, integer, named, optional, type Profile, text } from './setting.ts'
 
-/**
- * Defines the settings for listeners, connections, TLS and all routes. In development, an address may open more connections.
- */
+/** Defines the settings for listeners, connections, TLS and all routes. Some defaults depend on the profile. */
 export const httpSettings = ({ production, plain }: Profile) => ({
   host: named('PLINTH_HOST', text(production ? '0.0.0.0' : '127.0.0.1', 'Address to listen on')),
   port: named('PLINTH_PORT', integer(0, 65_535, plain ? 8080 : 8443, 'Port of the service; 0 lets the system choose')),

@@ -22,7 +22,9 @@ const rate = (fallback: string, about: string) =>
     about,
   )
 
-/** Defines a rate with a burst, such as `200/1:400`: 200 requests per second after a burst of 400. `off` becomes null. */
+/**
+ * Defines a rate with a burst, such as `200/1:400`: 200 requests per second after a burst of 400. `off` becomes null.
+ */
 const pace = (fallback: string, about: string) =>
   setting(
     (value) => {
@@ -50,7 +52,8 @@ const quota = (fallback: string, about: string) =>
   )
 
 /**
- * Defines the rate limit settings. In development, limits are ten times as high, so that a client's tests do not reach them.
+ * Defines the rate limit settings. In development, the default rates are ten times as high, so that a client's tests do
+ * not reach them.
  */
 export const rateLimitSettings = ({ production }: Profile) => {
   const of = (calls: number) => `${production ? calls : 10 * calls}/60`

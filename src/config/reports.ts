@@ -9,7 +9,7 @@ export const reportSettings = {
   taskSeconds: named('PLINTH_TASK_TTL', integer(60, 31_536_000, 2_592_000, 'Lifetime of a task, seconds')),
   maxWaiters: named(
     'PLINTH_MAX_WAITERS',
-    integer(1, 1_000, 20, 'Concurrent event streams and waiting requests of an account on a node'),
+    integer(1, 1_000, 20, 'Concurrent event streams of reports and waiting requests of an account on a node'),
   ),
   maxDownloads: named('PLINTH_MAX_DOWNLOADS', integer(1, 256, 10, 'Concurrent downloads of an account on a node')),
   maxUploads: named('PLINTH_MAX_UPLOADS', integer(1, 16, 4, 'Concurrent uploads of an account on a node')),

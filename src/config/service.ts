@@ -3,11 +3,14 @@ import { choice, integer, named, optional, text, words } from './setting.ts'
 
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
-/** Platforms on which several threads can listen on one port (https://nodejs.org/api/net.html#serverlistenoptions-callback). */
+/**
+ * Platforms on which several threads can listen on one port
+ * (https://nodejs.org/api/net.html#serverlistenoptions-callback).
+ */
 const sharesPorts = ['linux', 'freebsd', 'aix', 'sunos'].includes(process.platform)
 const maxUsualThreads = 8
 
-/** Returns how many threads serve requests; null stands for the default. */
+/** Returns how many threads serve requests; null means the default number. */
 export const threadsOf = (threads: number | null): number =>
   threads ?? (sharesPorts ? Math.min(maxUsualThreads, availableParallelism()) : 1)
 

@@ -25,7 +25,7 @@ export type Named<T> = Setting<T> & { name: string }
 /** The types of the values in a settings group. */
 export type SettingValues<Group> = { readonly [Key in keyof Group]: Group[Key] extends Setting<infer T> ? T : never }
 
-/** The properties of an environment on which defaults depend. */
+/** The properties of the environment that determine the defaults. */
 export interface Profile {
   production: boolean
   /** Whether the service speaks plain HTTP to clients on this machine, without a proxy. */
@@ -94,7 +94,7 @@ export const words = <const W extends string>(allowed: readonly W[], fallback: s
 
 const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 
-/** Defines a comma-separated list of scopes (RFC 6749 §3.3). The service checks at startup that it has these scopes. */
+/** Defines a comma-separated list of scopes (RFC 6749 §3.3). The service checks at startup that these scopes exist. */
 export const scopeList = (about: string) =>
   setting(
     (value) => {

@@ -2,7 +2,7 @@ import { join, resolve } from 'node:path'
 import { url } from './address.ts'
 import { Expected, named, optional, type SettingValues, setting, text } from './setting.ts'
 
-/** A folder or a bucket. */
+/** Matches the URL of a folder or a bucket. */
 export const storeForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
 const keyForm = /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/
 
@@ -63,7 +63,10 @@ export const storageSettings = {
 
 type Storage = SettingValues<typeof storageSettings>
 
-/** Returns the URL of the database: a SQLite file or a PostgreSQL server, never a connection pooler if both are known. */
+/**
+ * Returns the URL of the SQLite file or the PostgreSQL server. If a connection pooler is also configured, returns the
+ * URL of the server itself.
+ */
 export const databaseUrlOf = ({ databaseUrl, directUrl, dataDir }: Storage): string =>
   directUrl ?? databaseUrl ?? `file:${join(resolve(dataDir), 'plinth.db')}`
 
@@ -75,7 +78,7 @@ export const poolerUrlOf = ({ databaseUrl, directUrl }: Storage): string | null 
 export const resultsUrlOf = ({ resultsUrl, dataDir }: Storage): string =>
   resultsUrl ?? `file:${join(resolve(dataDir), 'results')}`
 
-/** Returns an error if the settings name a pooler that cannot be one of the server. */
+/** Returns an error if a direct URL is configured for a SQLite file, which cannot have a pooler. */
 export const storageErrors = ({ databaseUrl, directUrl }: Storage): string[] =>
   directUrl !== null && databaseUrl?.startsWith('file:')
     ? ['PLINTH_DATABASE_DIRECT_URL is not valid with DATABASE_URL=file:…: expected a pooler of the same server']

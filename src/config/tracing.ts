@@ -6,7 +6,7 @@ const allSamplers = [...samplers, ...samplers.map((name) => `parentbased_${name}
 
 const collector = (about: string) => optional(url(about, /^https?:\/\/[^\s]+$/, 'http://… or https://…'))
 
-/** Defines `name=value` pairs, comma-separated, with percent-encoded values (W3C Baggage, as OpenTelemetry specifies). */
+/** Defines comma-separated `name=value` pairs with percent-encoded values (W3C Baggage, as OpenTelemetry specifies). */
 const pairs = (about: string) =>
   setting(
     (value) => {

@@ -4,10 +4,10 @@ import { Expected, named, type Setting } from './setting.ts'
 /** The lifecycle that the operator has planned for a version. */
 export interface VersionPlan {
   status: 'active' | 'deprecated' | 'retired'
-  /** Fixed-width ISO text. */
+  /** When the version is deprecated, as fixed-width ISO text. */
   deprecatedAt?: string
   sunsetAt?: string
-  /** Default: the newest active version. */
+  /** The version that replaces this one; by default, the newest active version. */
   successor?: string
 }
 

@@ -5,8 +5,8 @@ const retries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 const loopback = '127.0.0.0/8,::1/128'
 
 /**
- * Defines the webhook delivery settings: retry schedule, timeout, rate per endpoint, maximum pending deliveries, and allowed
- * networks.
+ * Defines the settings for webhook deliveries: retry schedule, timeout, rate per endpoint, maximum pending deliveries,
+ * and allowed networks.
  */
 export const webhookSettings = ({ production }: Profile) => ({
   schedule: named('PLINTH_WEBHOOK_SCHEDULE', delays(retries, 'Seconds before each attempt of a delivery')),

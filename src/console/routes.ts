@@ -10,7 +10,7 @@ import { Problem } from '../http/problems/problem.ts'
 import type { VersionStatus } from '../versioning/version-of-path.ts'
 
 export interface ConsoleClient {
-  /** The client that the console logs in with; null if that id is not available. */
+  /** The client id with which the console logs users in; null if that id is not available. */
   consoleClientId?: string | null
 }
 
@@ -21,9 +21,9 @@ export interface ConsoleOptions extends ConsoleClient {
   lives: readonly VersionStatus[]
 }
 
-/** What `npm run build` writes. */
+/** The folder that `npm run build` writes. */
 const built = new URL('../../console/dist/', import.meta.url)
-/** The build writes these texts where the nonce and the prefix belong. */
+/** The build inserts these placeholders for the nonce and the prefix. */
 const noncePlaceholder = /__NONCE__/g
 const prefixPlaceholder = '__API_PREFIX__'
 const nonceBytes = 18
@@ -46,9 +46,9 @@ const about = (operationId: string, summary: string, type: string) => ({
 })
 
 /**
- * Serves the console at `/console`: one page for every path, and its files, whose names contain a hash of their content.
- * The page is a client of the public API, and gets no other access. It calls the newest active version. Without a build or a
- * client, every path responds with 404.
+ * Serves the console at `/console`: one page for every path, and its files, whose names contain a hash of their
+ * content. The page is a client of the public API, with no other access, and calls the newest active version. Without a
+ * build or a client, it is a 404.
  */
 export const consolePages: FastifyPluginAsync<ConsoleOptions> = async (app, options) => {
   const { random, definition, lives, consoleClientId } = options
@@ -118,7 +118,10 @@ async function listed(): Promise<ReadonlyMap<string, () => Promise<Asset>>> {
   )
 }
 
-/** Allows nothing but this origin. The nonce permits the style elements that the components create. */
+/**
+ * Returns a Content-Security-Policy that allows only this origin, and images in `data:` and `blob:` URLs. The nonce
+ * permits the style elements that the components create.
+ */
 const policyWith = (nonce: string) =>
   [
     "default-src 'none'",

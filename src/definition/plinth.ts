@@ -21,7 +21,7 @@ export interface UsersOptions<Fields extends TObject = TObject, Role extends str
    * no value until someone sets one.
    */
   fields?: Fields
-  /** The roles that a user may have, besides that of administrator. */
+  /** The roles that a user may have, in addition to `admin` or `user`. */
   roles?: readonly Role[]
   /** Fields that users may write in their own row; only administrators may write the other added fields. */
   own?: readonly (NoInfer<FieldOf<Fields>> | 'name' | 'address' | 'phone')[]
@@ -43,7 +43,8 @@ export interface PlinthOptions<
    */
   users?: UsersOptions<Fields, Role>
   /**
-   * Computes what access rules know about a caller in addition to the id, roles and scopes. Must be a pure function.
+   * Computes the facts about a caller that access rules can use, besides the id, roles and scopes. Must be a pure
+   * function.
    */
   claims?: (facts: CallerFacts<Static<Fields>, RoleOf<Role>>) => Claims
 }
@@ -53,8 +54,8 @@ export interface PlinthOptions<
 type NoFields = TObject<{}>
 
 /**
- * Returns `collection` and `service`, with types for access rules that use claims and the added fields and roles of
- * users.
+ * Returns `collection`, `service` and `users`, with types for access rules that use claims and the added fields and
+ * roles of users. Throws `DefinitionError` if the options are invalid.
  */
 export function plinth<Claims extends object = object, Fields extends TObject = NoFields, Role extends string = never>(
   options: PlinthOptions<Claims, Fields, Role> = {},
@@ -75,8 +76,8 @@ export function plinth<Claims extends object = object, Fields extends TObject = 
       declared: ResourceOptions<B, Claims, RoleOf<Role>, Computed, Derived, Ids> & GivenFields<Set, Defaulted>,
     ): Collection<B, Computed, Set | Defaulted, Extract<keyof Derived, string>, Ids> =>
       collectionWith(declared, { ...(claims && { claims }), users: extended }),
-    service: (declared: ServiceOptions): Definition => defineService(declared, extended),
-    /** The collection of users, which every version serves at `/users`. */
+    service: (declared: ServiceOptions) => defineService(declared, extended) as Definition<Claims, RoleOf<Role>>,
+    /** The collection of users. With the option `users`, every version serves it at `/users`. */
     users: extended?.collection ?? builtInUsers,
   }
 }

@@ -6,7 +6,7 @@ import { isReport, type Report } from '../resources/reports/report.ts'
 const serviceReports = ['activity', 'deliveries']
 
 /** Returns the errors in the report types of a service that has these resources. */
-export function reportErrors(
+export function reportTypeErrors(
   declarations: readonly Declaration[],
   reports: readonly (ReportKind | Report)[],
 ): string[] {
@@ -29,7 +29,7 @@ function resourceErrors({ name, of }: Report, declarations: readonly Declaration
     : [`service: the report '${name}' reads ${of.path}, which resources must include`]
 }
 
-/** Returns the names that occur more than once, each once. */
+/** Returns the duplicate names, without repetition. */
 export const duplicates = (names: readonly string[]): string[] => [
   ...new Set(names.filter((name, at) => names.indexOf(name) !== at)),
 ]

@@ -2,6 +2,7 @@ import { books } from '../catalog/books.ts'
 import type { ExtendedUsers } from '../catalog/extended-users.ts'
 import { products } from '../catalog/products.ts'
 import { users } from '../catalog/users.ts'
+import { type Code, codeErrors, codeEvents, collectCode } from '../code/collect.ts'
 import { type Scopes, scopesWith } from '../oauth/tokens/scopes.ts'
 import { infoErrors, type ServiceInfo } from '../openapi/info.ts'
 import type { ReportKind } from '../reports/report-types.ts'
@@ -16,7 +17,7 @@ import { tableOf } from '../resources/table.ts'
 import { DefinitionError } from '../startup-errors.ts'
 import type { ResourceColumn, ResourceTable } from '../storage/resource-tables/resource-columns.ts'
 import { type EventKinds, reportEvents, webhookEvents } from '../webhooks/event-types.ts'
-import { duplicates, reportErrors } from './report-rules.ts'
+import { duplicates, reportTypeErrors } from './report-rules.ts'
 import { extensionErrors, withUsers, withUsersIn } from './users-rules.ts'
 import {
   type DeclaredVersions,
@@ -28,13 +29,15 @@ import {
 } from './version.ts'
 
 /** The result of `service()`, from which the rest of the application is derived. */
-export interface Definition {
+export interface Definition<Claims extends object = object, Role extends string = string> {
   readonly [brand]: true
+  /** Only for types: the claims and the roles that `plinth()` declares. */
+  readonly [declaredTypes]?: { claims: Claims; role: Role }
   /** The `info` object of the OpenAPI documents: title, description and other members. */
   info: Readonly<ServiceInfo>
   collections: readonly Collection[]
   versions: Readonly<Record<string, Version>>
-  /** Report types in addition to one per resource. */
+  /** Report types with their own SQL, in addition to the report of each resource. */
   reports: readonly ReportKind[]
   /** Report types created by `report()`. */
   typedReports: readonly Report[]
@@ -43,25 +46,38 @@ export interface Definition {
   /** Every event type that the service emits. */
   events: EventKinds
   tables: readonly ResourceTable[]
-  /** The time zone of `'today'`. */
+  /** The time zone in which conditions evaluate `'today'`, and the default zone of schedules. */
   zone: string
-  /** The users, with the fields and roles that `plinth()` adds; absent if it adds none. */
+  /** The author's code: hooks, actions, events, jobs and schedules. */
+  code: Code
+  /** The users as extended by the option `users` of `plinth()`; absent without that option. */
   users?: ExtendedUsers
 }
 
 /** The options of `service`; members such as `title` and `description` appear in the OpenAPI documents. */
 export interface ServiceOptions extends Partial<ServiceInfo> {
   resources: readonly Collection[]
-  /** The resources of each version, such as `{ v1: [notes], v2: [notes, tags] }`; default: all resources in v1 and v2. */
+  /**
+   * The resources of each version, such as `{ v1: [notes], v2: [notes, tags] }`; default: all resources in v1 and v2.
+   */
   versions?: Readonly<Record<`v${number}`, readonly Collection[] | VersionDeclaration>>
-  /** Report types in addition to one per resource: results of `report()`, or types with their own SQL. */
+  /** Report types in addition to the report of each resource: results of `report()`, or types with their own SQL. */
   reports?: readonly (ReportKind | Report)[]
-  /** The time zone in which conditions compare a day with `'today'`, such as `Europe/Berlin`; default: UTC. */
+  /**
+   * The author's code, such as a module imported with `import * as code`: all its exports made by `hooks()`,
+   * `action()`, `event()`, `job()` and `schedule()`.
+   */
+  code?: object
+  /**
+   * The time zone, such as `Europe/Berlin`, in which conditions evaluate `'today'`, and the default zone of schedules;
+   * default: UTC.
+   */
   zone?: string
 }
 
 /** Not exported, so that a definition created by another installed copy of this package is rejected. */
 const brand = Symbol('created by service()')
+declare const declaredTypes: unique symbol
 
 /** Returns true for values created by `service` in this installation of the package. */
 export const isDefinition = (value: unknown): value is Definition =>
@@ -70,14 +86,19 @@ export const isDefinition = (value: unknown): value is Definition =>
 /** Defines a service and returns it frozen. Throws `DefinitionError`, which lists every error. */
 export const service = (options: ServiceOptions): Definition => defineService(options)
 
-/** Like `service`, but with these users, who are served in every version. */
+/** Like `service`, but every version also serves these users. */
 export function defineService(options: ServiceOptions, users?: ExtendedUsers): Definition {
-  const { resources: listed, reports = [], versions: declared, zone = defaultZone, ...info } = options ?? {}
+  const { resources: listed, reports = [], versions: declared, zone = defaultZone, code, ...info } = options ?? {}
   const resources = withUsers(listed, users)
   const versions = withUsersIn(declaredVersions(declared ?? { v1: resources, v2: resources }), users)
-  const errors = [...infoErrors(info), ...serviceErrors({ resources, versions, reports, users }), ...zoneErrors(zone)]
+  const errors = [
+    ...infoErrors(info),
+    ...serviceErrors({ resources, versions, reports, users, code }),
+    ...zoneErrors(zone),
+  ]
   if (errors.length > 0) throw new DefinitionError(errors)
   const declarations = resources.map(({ declaration }) => declaration)
+  const collected = collectCode(code)
   const merged = (of: (declaration: Declaration) => object) => Object.assign({}, ...declarations.map(of))
   return Object.freeze({
     [brand]: true as const,
@@ -92,11 +113,12 @@ export function defineService(options: ServiceOptions, users?: ExtendedUsers): D
     events: Object.freeze({
       ...reportEvents,
       ...merged(eventKindsOf),
+      ...codeEvents(collected),
       ...webhookEvents,
     }),
     tables: Object.freeze(declarations.map((one) => withTotals(tableOf(one), one, declarations))),
     ...(users && { users }),
-    zone,
+    ...{ code: collected, zone },
   })
 }
 
@@ -106,9 +128,10 @@ const zoneErrors = (zone: unknown): string[] =>
 interface Declared extends Required<Pick<ServiceOptions, 'resources' | 'reports'>> {
   versions: DeclaredVersions
   users: ExtendedUsers | undefined
+  code: unknown
 }
 
-function serviceErrors({ resources, versions, reports, users }: Declared): string[] {
+function serviceErrors({ resources, versions, reports, users, code }: Declared): string[] {
   if (!Array.isArray(resources) || resources.length === 0 || !resources.every(isCollection)) {
     return ['service: resources must be a non-empty array of collection() results']
   }
@@ -130,7 +153,8 @@ function serviceErrors({ resources, versions, reports, users }: Declared): strin
     ...relationErrors(declarations),
     ...totalErrors(declarations),
     ...versionErrors(resources, versions),
-    ...reportErrors(declarations, reports),
+    ...reportTypeErrors(declarations, reports),
+    ...codeErrors(code, declarations),
   ]
 }
 
@@ -140,7 +164,10 @@ const isCollection = (value: unknown): value is Collection =>
 /** Resources whose tables the first migration creates. A resource declared at the same path uses the existing table. */
 const builtInResources = [users, products, books]
 
-/** Returns an error if a resource is declared at the path of a built-in resource but does not fit that table. */
+/**
+ * Returns an error if a resource is declared at the path of a built-in resource but does not fit that table. `/users`
+ * is reserved.
+ */
 function builtInPathErrors(resource: Collection): string[] {
   const { declaration } = resource
   const { path, name } = declaration

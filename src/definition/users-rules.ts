@@ -85,7 +85,7 @@ export const withUsersIn = (versions: DeclaredVersions, users: ExtendedUsers | u
     ]),
   )
 
-/** Returns the errors of a service that extends users or whose resources need extended users. */
+/** Returns the errors of a service with extended users, or with resources that require them. */
 export function extensionErrors(resources: readonly Collection[], extended: ExtendedUsers | undefined): string[] {
   const foreign = resources.filter(
     ({ declaration }) => declaration.users !== undefined && declaration.users !== extended,

@@ -38,8 +38,8 @@ export function declaredVersions(
 }
 
 /**
- * Returns the defaults: v1 follows the API contract; later versions return lists as objects, which can have more
- * members.
+ * Returns the defaults: v1 follows the API contract; later versions return lists as objects, to which members can be
+ * added.
  */
 const defaultsFor = (name: string): Differences => ({
   ...(name === 'v1' ? requiredInV1 : { lists: 'object', deprecation: 'date' }),
@@ -73,7 +73,7 @@ export function versionErrors(resources: readonly Collection[], versions: Declar
   return errors
 }
 
-/** Returns true for a resource of the service or a view of one. */
+/** Returns true for a resource of the service or a view of such a resource. */
 const isOf = (resources: readonly Collection[], one: Collection | undefined): boolean =>
   resources.some((resource) => resource === one || resource.declaration === one?.declaration?.view?.collection)
 

@@ -1,12 +1,12 @@
 const encoder = new TextEncoder()
 
 /**
- * Gathers chunks into blocks of at most `blockBytes` and passes each full block to `onFull`; the write that fills a
- * block waits for `onFull`. Alternates between two blocks, so a block is refilled only after the next block has been
- * passed on.
+ * Gathers chunks into blocks of at most `blockBytes`. A write that does not fit passes the full block to `onFull` and
+ * waits for it. Alternates between two blocks, so a block is refilled only after the next block has been passed on.
  */
 export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<void>) {
-  // Two buffers for the whole result: one buffer per chunk would fill memory faster than the garbage collector could free
+  // Two buffers for the whole result: one buffer per chunk would fill memory faster than the garbage collector could
+  // free it.
   // it.
   let block = Buffer.allocUnsafeSlow(blockBytes)
   let spare = Buffer.allocUnsafeSlow(blockBytes)
@@ -26,12 +26,12 @@ export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<vo
 
   return {
     write: (chunk: Uint8Array | string) => add(typeof chunk === 'string' ? textFiller(chunk) : byteFiller(chunk)),
-    /** Returns the bytes of the last, incomplete block. */
+    /** Returns the bytes of the last block, which has not been passed to `onFull`. */
     rest: () => block.subarray(0, filled),
   }
 }
 
-/** Returns a function that writes the remaining text into a block without splitting characters. */
+/** Returns a function that writes as much of the remaining text as fits into a block, without splitting characters. */
 function textFiller(text: string) {
   let left = text
   return (into: Buffer) => {

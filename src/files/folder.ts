@@ -7,7 +7,10 @@ import { checkKey, isKey, type ResultStore, type ResultWriter } from './store.ts
 
 const temporaryForm = /^\..+\.part$/
 const blockBytes = 262_144
-/** Small, because sent buffers stay in memory until the next garbage collection, and their size does not trigger one. */
+/**
+ * A small read buffer, because sent buffers stay in memory until the next garbage collection, and their size does not
+ * trigger one.
+ */
 const readBytes = 16_384
 
 /** Stores results in a dedicated folder (0700, files 0600), which it creates. */
@@ -93,7 +96,10 @@ export function fileWriter(file: FileHandle, { temporary, path, folder, place = 
   }
 }
 
-/** Throws if the file has the wrong size, so that no report is completed after the file system has silently lost a write. */
+/**
+ * Throws if the file has the wrong size, so that no report is completed after the file system has silently lost a
+ * write.
+ */
 async function expectSize(file: FileHandle, sizeBytes: number): Promise<void> {
   const { size } = await file.stat()
   if (size !== sizeBytes) throw new Error(`The file has ${size} bytes, but ${sizeBytes} were written`)

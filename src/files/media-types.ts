@@ -1,19 +1,22 @@
 import { isUtf8 } from 'node:buffer'
 
-/** A media type whose content can be checked. */
+/** A media type, and how content of this type is checked. */
 interface MediaType {
-  /** The extension of file names. */
+  /** The file name extension, without the dot. */
   extension: string
-  /** Returns whether content that starts with these bytes can be of this type. Undefined for text and any content. */
+  /**
+   * Returns whether content that starts with these bytes can be of this type. Undefined for text, and for types that
+   * allow any content.
+   */
   begins?: (head: Buffer) => boolean
-  /** True if the content must be UTF-8 without NUL. */
+  /** Whether the content must be UTF-8 without NUL. */
   isText?: true
 }
 
-/** The number of leading bytes that `begins` needs. */
+/** The maximum number of leading bytes passed to `begins`. */
 export const headBytes = 1_100
 
-/** Returns a check for bytes at an offset, which are written as Latin-1 text. */
+/** Returns a check for bytes at an offset; `text` contains the bytes as Latin-1. */
 const has =
   (text: string, offset = 0) =>
   (head: Buffer) =>
@@ -33,7 +36,7 @@ const brand = (pattern: RegExp) => (head: Buffer) =>
 const zip = either(has('PK\x03\x04'), has('PK\x05\x06'))
 /** Readers accept up to 1,024 bytes before the header of a PDF file. */
 const pdf = (head: Buffer) => head.subarray(0, 1_024 + 5).includes('%PDF-', 0, 'latin1')
-/** The synchronization word of an MPEG audio frame. */
+/** Checks for the sync word of an MPEG audio frame, and for layer III (MP3). */
 const mpegFrame = (head: Buffer) => head[0] === 0xff && ((head[1] ?? 0) & 0xe6) === 0xe2
 const office = 'application/vnd.openxmlformats-officedocument.'
 const openDocument = 'application/vnd.oasis.opendocument.'
@@ -71,14 +74,14 @@ const mediaTypes: Readonly<Record<string, MediaType>> = {
   'text/xml': text('xml'),
   'video/mp4': { extension: 'mp4', begins: has('ftyp', 4) },
   'video/webm': { extension: 'webm', begins: has('\x1a\x45\xdf\xa3') },
-  // Any content.
+  // This type allows any content.
   'application/octet-stream': { extension: 'bin' },
 }
 
 /** The media types that a file field can allow. */
 export const knownTypes: readonly string[] = Object.keys(mediaTypes)
 
-/** Returns the extension of file names for a media type. */
+/** Returns the file name extension for a media type; `bin` if the type is unknown. */
 export const extensionOf = (type: string): string => mediaTypes[type]?.extension ?? 'bin'
 
 /** Returns the Content-Type of a stored file. */
@@ -89,11 +92,14 @@ export const contentTypeOf = (type: string): string =>
 export interface ContentCheck {
   /** Returns false as soon as the content cannot be of the type. */
   accepts: (chunk: Buffer) => boolean
-  /** Returns whether the complete content can be of the type. */
+  /**
+   * Call this after `accepts` has returned true for every chunk. Returns whether the complete content can be of the
+   * type.
+   */
   ends: () => boolean
 }
 
-/** Returns the check of one file against its media type: by its first bytes or, for text, by its encoding. */
+/** Returns a check of one file against its media type: by the first bytes or, for text, by the encoding. */
 export function contentCheck(type: string): ContentCheck {
   const { begins, isText } = mediaTypes[type] ?? {}
   if (isText) return textCheck()
@@ -115,7 +121,7 @@ function headCheck(begins: (head: Buffer) => boolean): ContentCheck {
 }
 
 function textCheck(): ContentCheck {
-  // The last bytes of a chunk that may be the start of a character.
+  // The incomplete character at the end of the previous chunk.
   let rest = Buffer.alloc(0)
   return {
     accepts: (chunk) => {
@@ -129,7 +135,7 @@ function textCheck(): ContentCheck {
   }
 }
 
-/** Returns the number of bytes at the end that begin a UTF-8 character without completing it, at most 3. */
+/** Returns how many bytes at the end, 3 at most, belong to an incomplete UTF-8 character. */
 function incompleteBytes(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back] as number

@@ -55,8 +55,8 @@ function client({ connectMs }: S3Limits, maxSockets: number, socketTimeout: numb
 }
 
 /**
- * Runs a request to the store, including retries and pauses, with a timeout in ms. Throws `ResultsUnavailable` on timeout,
- * or if the store cannot accept requests now.
+ * Runs a request to the store; the time limit `ms` includes retries. Rejects with `ResultsUnavailable` if the time
+ * limit is exceeded, the signal is aborted, or the store cannot accept requests now.
  */
 export async function within<T>(
   ms: number,
@@ -73,13 +73,13 @@ export async function within<T>(
   } catch (error) {
     throw asUnavailable(error)
   } finally {
-    // Otherwise the timer would abort a body that is still being read.
+    // Cancel the timer, because it would abort a body that is still being read.
     clearTimeout(limit)
     signal?.removeEventListener('abort', end)
   }
 }
 
-/** Converts an error of the SDK to `ResultsUnavailable` if a later retry may succeed. */
+/** Converts an SDK error to `ResultsUnavailable` if a later retry may succeed; returns other errors unchanged. */
 export const asUnavailable = (error: unknown): unknown =>
   isAway(error) ? new ResultsUnavailable('The result store does not respond', { cause: error }) : error
 
@@ -91,7 +91,7 @@ interface SdkError {
   $metadata?: { httpStatusCode?: number }
 }
 
-/** Temporary credentials are renewed, and clocks are corrected, without a restart. */
+/** Names of errors that may pass without a restart; for example, credentials are renewed, and clocks are corrected. */
 const temporary = ['TimeoutError', 'AbortError', 'ExpiredToken', 'ExpiredTokenException', 'RequestTimeTooSkewed']
 
 function isAway(error: unknown): boolean {

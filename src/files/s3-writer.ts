@@ -82,7 +82,7 @@ export function s3Writer(client: S3Client, location: S3Location): ResultWriter {
   }
 }
 
-/** Makes a function reject with `ResultsUnavailable` if the store does not respond. */
+/** Wraps a function: its errors become `ResultsUnavailable` if a later retry may succeed. */
 const unlessAway =
   <Args extends unknown[], Result>(run: (...args: Args) => Promise<Result>) =>
   (...args: Args): Promise<Result> =>

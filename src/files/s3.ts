@@ -12,9 +12,9 @@ import { type S3Location, s3Writer } from './s3-writer.ts'
 import { checkKey, isKey, type ResultStore, ResultsUnavailable } from './store.ts'
 
 /**
- * Stores results in the bucket at `s3://bucket/prefix`, with the credentials, region and endpoint from the standard `AWS_…`
- * variables. An upload is invisible until it is completed, and it is completed only if the store has received every byte.
- * Throws `ResultsUnavailable` on a timeout.
+ * Stores results in the bucket at `s3://bucket/prefix`, with the credentials, region and endpoint from the standard
+ * `AWS_…` variables. An upload is invisible until it is completed, and it is completed only if the store has received
+ * every byte. The methods reject with `ResultsUnavailable` if the store times out or cannot accept requests now.
  */
 export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
   const clients = s3Clients(limits)

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { matchesTag } from '../http/headers/entity-tags.ts'
 import { parseHttpDate } from '../http/headers/http-date.ts'
-import { Problem } from '../http/problems/problem.ts'
+import { Problem, preconditionFailed } from '../http/problems/problem.ts'
 import { responseEnd, whenAborted } from '../http/server/response-end.ts'
 import { acquireSlot, type SlotLimiter, type SlotOwner } from './slots.ts'
 import type { ByteRange, ResultStore } from './store.ts'
@@ -10,26 +10,28 @@ import type { ByteRange, ResultStore } from './store.ts'
 /** A file in a store, and how to send it. */
 export interface SentFile {
   key: string
-  /** The file name that the client is offered. */
+  /** The file name in Content-Disposition, which browsers offer for saving. */
   name: string
   mediaType: string
   sizeBytes: number
-  /** In base64. */
+  /** The digest of the file, in base64. */
   sha256: string
-  /** When it was stored; if omitted, the response has no Last-Modified. */
+  /** When the file was stored; if omitted, the response has no Last-Modified. */
   storedAt?: { ms: number; sharesSecond: boolean }
   open: ResultStore['open']
   /** Limits concurrent downloads. If omitted, there is no limit. */
   downloads?: SlotLimiter | undefined
 }
 
-/** Responds with a file: all of it, one range, or 304. Throws a `Problem` if a precondition is not met. */
+/**
+ * Responds with the whole file, one range, or 304. Throws a `Problem` if a precondition fails, the range cannot be
+ * satisfied, or too many downloads are open.
+ */
 export async function sendFile(file: SentFile, request: FastifyRequest, reply: FastifyReply) {
   const etag = `"${file.sha256}"`
   const { headers, method } = request
-  if (!isExpected(file, headers, etag))
-    throw new Problem('PRECONDITION_FAILED', 'The file does not meet the preconditions of the request')
-  // For HEAD, an empty stream, because the framework would set Content-Length to 0 for an empty body.
+  if (!isExpected(file, headers, etag)) throw preconditionFailed('The file')
+  // HEAD gets an empty stream, because for an empty body, the framework would set Content-Length to 0.
   const nothing = () => (method === 'HEAD' ? Readable.from([]) : undefined)
   if (isUnchanged(file, headers, etag)) return reply.code(304).header('etag', etag).send(nothing())
   // Ranges are defined only for GET (RFC 9110 §14.2).
@@ -41,7 +43,7 @@ export async function sendFile(file: SentFile, request: FastifyRequest, reply: F
     .send(content)
 }
 
-/** Returns the account of a request; without a token, the address stands for the account. */
+/** Returns the account of a request; without a valid token, the client address stands in for the account. */
 const accountOf = ({ caller, ip }: FastifyRequest): SlotOwner =>
   caller && 'caller' in caller ? caller.caller : { clientId: ip, subject: '' }
 
@@ -62,8 +64,8 @@ function isUnchanged(file: SentFile, headers: FastifyRequest['headers'], etag: s
 }
 
 /**
- * Returns the instant for date conditions; NaN if there is none. If there was another file in the same second, that date
- * matches neither of them.
+ * Returns the modification time for evaluating date conditions; NaN if it is unknown. Adds one second if another file
+ * was stored in the same second, because a client with that file would send the same date.
  */
 const storedMs = ({ storedAt }: SentFile): number =>
   storedAt === undefined ? Number.NaN : Math.floor(storedAt.ms / 1_000) * 1_000 + (storedAt.sharesSecond ? 1_000 : 0)
@@ -117,8 +119,8 @@ function fileHeaders(
 const singleRange = /^bytes=[\t ]*(\d*)-(\d*)[\t ]*$/i
 
 /**
- * Parses a Range header (RFC 9110 §14.1.2). Returns undefined for the whole file if the header is missing or malformed,
- * has an unknown unit, or contains multiple ranges; the RFC allows servers to ignore such headers.
+ * Parses a Range header (RFC 9110 §14.1.2). Returns undefined, which means the whole file, if the header is missing or
+ * malformed, has an unknown unit, or contains multiple ranges; the RFC allows servers to ignore such headers.
  */
 export function rangeOf(header: string | undefined, sizeBytes: number): ByteRange | 'unsatisfiable' | undefined {
   const found = singleRange.exec(header ?? '')

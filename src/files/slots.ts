@@ -5,12 +5,12 @@ import { whenAborted } from '../http/server/response-end.ts'
 /** An account: a client and the subject on whose behalf it acts. */
 export type SlotOwner = Pick<Caller, 'clientId' | 'subject'>
 
-/** The limit that was reached: the account's, or this process's. */
+/** Which limit was reached: the account's or the process's. */
 export type Full = 'account' | 'process'
 
-/** Limits how many long-lived responses of one kind are open at the same time in this process. */
+/** Limits how many long-running requests of one kind, such as downloads, this process serves at the same time. */
 export interface SlotLimiter {
-  /** Maximum number of responses per account. */
+  /** Maximum number of concurrent requests per account. */
   perAccount: number
   /** Takes a slot and holds it until the signal is aborted. If no slot is free, returns which limit was reached. */
   take: (account: SlotOwner, until: AbortSignal) => Full | undefined
@@ -23,7 +23,9 @@ export const maxUploadsInAll = 16
 
 export interface SlotLimiterOptions {
   perAccount: number
-  /** Maximum number of responses for all accounts together, as a last resort against a very large number of accounts. */
+  /**
+   * Maximum number of concurrent requests from all accounts together: a safeguard against a large number of accounts.
+   */
   inTotal: number
 }
 
@@ -52,8 +54,8 @@ export function slotLimiter({ perAccount, inTotal }: SlotLimiterOptions): SlotLi
 const retryAfter = { 'retry-after': '5' }
 
 /**
- * Takes a slot for a request. Throws RATE_LIMIT_EXCEEDED if the account's limit is reached, or SERVICE_UNAVAILABLE if the
- * process's limit is reached. `what` is the plural noun for the responses in the error message.
+ * Takes a slot for a request. Throws RATE_LIMIT_EXCEEDED if the account's limit is reached, or SERVICE_UNAVAILABLE if
+ * the process's limit is reached. `what` names the limited kind in the error message, such as `downloads`.
  */
 export function acquireSlot(slotLimiter: SlotLimiter, account: SlotOwner, until: AbortSignal, what: string): void {
   const full = slotLimiter.take(account, until)

@@ -32,7 +32,7 @@ export class ResultsUnavailable extends Error {
   override name = 'ResultsUnavailable'
 }
 
-/** Storage for report files, each under a key that is written once. */
+/** Storage for results, which are files such as reports, uploads and backups. Each key is written only once. */
 export interface ResultStore {
   create: (key: string) => Promise<ResultWriter>
   /**
@@ -46,7 +46,10 @@ export interface ResultStore {
   remove: (key: string) => Promise<void>
   /** Removes whatever a writer for this key left behind when it ended without `finish` or `discard`. */
   abandon: (key: string) => Promise<void>
-  /** Removes unfinished results last written before this instant (epoch ms; default: all); returns the number removed. */
+  /**
+   * Removes unfinished results that were last written (on S3: begun) before this instant, in epoch ms; by default, all.
+   * Returns the number removed.
+   */
   sweepTemporary: (before?: number) => Promise<number>
   /** Rejects if results cannot be stored: the folder is not writable, or the bucket does not respond. */
   probe: () => Promise<void>
@@ -62,7 +65,7 @@ export function isMissing(error: unknown): boolean {
 
 const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+){0,2}$/
 
-/** Returns true for names that can be keys; unfinished files and foreign files have other names. */
+/** Returns true for names that can be keys; unfinished files and files of other programs have other names. */
 export const isKey = (name: string): boolean => keyForm.test(name)
 
 /** Throws a TypeError for a key that could refer to something other than a result. */

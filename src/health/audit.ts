@@ -33,7 +33,7 @@ export const auditChecks: readonly Check<DatabaseContext>[] = [
       const verified = (entries: number) => `${count(entries, 'entry', 'entries')} of ${sequence} verified`
       if (!isDeep) return pass(verified(Math.min(sequence - archivedEntries, newestEntries)))
       if (archivedEntries === 0) return pass(verified(sequence))
-      // Afterwards, so that no month is missing that was archived meanwhile.
+      // Verify the archives last, so that they include any month archived while the database entries were verified.
       const archived = await verifyArchives(db, sealer, await openResults(resultsUrlOf(config.storage)))
       if (!archived.whole) return fail(archived.reason, cure)
       return pass(`${verified(sequence)}, ${archived.sequence} of them in ${count(archived.archives, 'archive')}`)

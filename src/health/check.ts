@@ -12,25 +12,25 @@ export type Status = (typeof statuses)[number]
 /** The outcome of a check. */
 export interface Finding {
   status: Status
-  /** What was found. */
+  /** Describes what the check found. */
   detail: string
-  /** A command or a setting that corrects it; only for `warn` and `fail`. */
+  /** A command or setting that solves the problem; only for `warn` and `fail`. */
   cure?: string
 }
 
-/** What every check may read. */
+/** The input of every check. */
 export interface HealthContext {
   config: Config
   definition: Pick<Definition, 'tables'>
   /** The absolute path of the data folder. */
   dataDir: string
-  /** Node.js and the user that runs it. */
+  /** The Node.js versions, environment, options and user of this process. */
   runtime: Runtime
   /** This machine's clock, in epoch ms, which may be wrong. */
   now: () => number
-  /** A monotonic clock in ms. */
+  /** Returns the monotonic time in ms. */
   monotonic: () => number
-  /** Whether to make the checks whose cost grows with the data. */
+  /** Whether to run the checks that take longer the more data there is. */
   isDeep: boolean
   /** Opens the result store at a URL. */
   openResults: (url: string) => Promise<Pick<ResultStore, 'probe' | 'open'>>
@@ -38,35 +38,35 @@ export interface HealthContext {
 
 export type Runtime = Pick<NodeJS.Process, 'versions' | 'env' | 'execArgv' | 'getuid'>
 
-/** What the checks of the database may read in addition. */
+/** The additional input of database checks. */
 export interface DatabaseContext extends HealthContext {
   db: Pick<ReadOnlyDatabase, 'read' | 'engine' | 'url' | 'isUnused'>
   /**
-   * Opens the keys in the database. Returns null if there is no usable master key, which other checks report; rejects with
-   * `Unsealable` if the database has a different master key.
+   * Returns the sealer with the database's keys. Returns null if there is no usable master key, which other checks
+   * report. Rejects with `Unsealable` if the database has a different master key.
    */
   readSealer: (read: Queryable) => Promise<Sealer | null>
-  /** Reads the database's clock, in epoch ms. Times in the database are compared with it, not with `now`. */
+  /** Returns the database's current time, in epoch ms. Compare times in the database with it, not with `now`. */
   databaseNow: () => Promise<number>
   /** Returns the sizes of the tables, largest first; null if measuring them takes too long. */
   tableSizes: () => Promise<Pick<TableSize, 'table' | 'bytes'>[] | null>
 }
 
-/** A check. */
+/** A health check. */
 export interface Check<Context> {
-  /** Unique and permanent, because monitoring refers to it. */
+  /** Unique and never changed, because monitoring refers to it. */
   id: `${string}.${string}`
-  /** The heading under which it is listed. */
+  /** The heading under which the check is listed. */
   area: Area
   title: string
-  /** When the check warns and when it fails, for the documentation. */
+  /** When the check warns and when it fails, as text for the documentation. */
   rule: string
   /**
-   * `only`: the check is made only with `--deep`. `also`: it then checks more. Deep checks have no time limit, because
-   * their cost grows with the data.
+   * `only`: the check runs only with `--deep`. `also`: with `--deep`, it checks more. With `--deep`, neither has a time
+   * limit, because they take longer the more data there is.
    */
   deep?: 'only' | 'also'
-  /** Returns null if the check does not apply. An error is a failure of the check. */
+  /** Returns null if the check does not apply. If it throws, the check fails. */
   run: (context: Context) => Finding | null | Promise<Finding | null>
 }
 
@@ -88,7 +88,7 @@ export const areas = [
 ]
 export type Area = (typeof areas)[number]
 
-/** Sorts checks by the order of their areas. */
+/** Compares two checks by the order of their areas, for sorting. */
 export const byArea = (one: { area: Area }, other: { area: Area }) =>
   areas.indexOf(one.area) - areas.indexOf(other.area)
 

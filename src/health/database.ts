@@ -10,7 +10,7 @@ const maxTableShare = 0.5
 const ofDeliveries =
   'Find the busiest webhooks; their events and deliveries are kept for 30 days after the last attempt'
 
-/** What to do if one of these tables takes most of the database. */
+/** What to do if one of these tables takes up most of the database. */
 const growthCures = new Map([
   ['tasks', 'Shorten `PLINTH_TASK_TTL`'],
   ['auth_records', 'Find clients that request a new token for each call; tokens are kept until they expire'],
@@ -21,16 +21,16 @@ const growthCures = new Map([
 const listed = (names: readonly string[]) =>
   names.length > 3 ? `${names.slice(0, 3).join(', ')}, …` : names.join(', ')
 
-/** Judges how far a clock differs from the database's clock. */
+/** Returns the finding for a clock that differs from the database's clock by `differsMs`. */
 export function clockFinding(differsMs: number, detail: string, cure: string): Finding {
   if (differsMs <= toleratedMs) return pass(detail)
   return (differsMs > usableMs ? fail : warn)(detail, cure)
 }
 
-/** The id of the check whose success the checks of stored rows require. */
+/** The id of the check that must pass before stored rows are checked. */
 export const migrationsCheckId = 'database.migrations'
 
-/** The checks of any database, also without tables. */
+/** Checks that work even on a database without tables. */
 export const databaseChecks: readonly Check<DatabaseContext>[] = [
   {
     id: migrationsCheckId,
@@ -63,7 +63,8 @@ export const databaseChecks: readonly Check<DatabaseContext>[] = [
       if (engine.name === 'sqlite') return null
       const startedMs = monotonic()
       const atMs = await readDatabaseTime({ read, engine })
-      // The server reads its clock at an unknown moment of the round trip, so its duration is not counted as a difference.
+      // The server's clock is read during the round trip, and this clock after it. A lead may be due to the trip, so
+      // the trip is subtracted from it.
       const tripMs = monotonic() - startedMs
       const aheadMs = now() - atMs
       const differsMs = Math.max(0, aheadMs > 0 ? aheadMs - tripMs : -aheadMs)
@@ -74,7 +75,7 @@ export const databaseChecks: readonly Check<DatabaseContext>[] = [
   },
 ]
 
-/** The checks of tables that the definition and `plinth migrate` change. */
+/** Checks of the declared tables, of interrupted migrations and of table sizes. */
 export const tableChecks: readonly Check<DatabaseContext>[] = [
   {
     id: 'database.tables',

@@ -35,7 +35,7 @@ export interface CheckResult extends Finding {
   title: string
 }
 
-/** The outcome of all checks that apply; `status` is the worst of them. */
+/** The outcome of all checks that apply; `status` is the worst of their statuses. */
 export interface HealthReport {
   status: Status
   checkedAt: string
@@ -45,9 +45,9 @@ export interface HealthReport {
 export interface ExamineOptions extends HealthContext, Pick<DatabaseContext, 'readSealer'> {
   /** Opens the database; rejects if it does not respond. */
   openDatabase: () => Promise<DatabaseContext['db'] & { close: () => Promise<void> }>
-  /** Default: measures them with the connection of the checks. */
+  /** By default, measures the sizes on the connection of the checks. */
   tableSizes?: DatabaseContext['tableSizes']
-  /** Default: reads the clock with the connection of the checks. */
+  /** By default, reads the time on the connection of the checks. */
   databaseNow?: DatabaseContext['databaseNow']
   /** The time limit of each check, in ms; default: 5 seconds. */
   limitMs?: number
@@ -72,7 +72,7 @@ const reachable = {
 } as const
 const emptyChecks = [...databaseChecks, ...postgresChecks, ...sqliteChecks]
 const storedChecks = [...keyChecks, ...tableChecks, ...nodeChecks, ...workChecks, ...auditChecks]
-/** The checks of an open database. */
+/** The checks that need an open database. */
 export const databaseCheckList: readonly Check<DatabaseContext>[] = [...emptyChecks, ...storedChecks]
 
 type Described = Pick<Check<never>, 'id' | 'area' | 'title' | 'rule' | 'deep'>
@@ -82,7 +82,7 @@ export const allChecks: readonly Described[] = [...machineChecks, reachable, ...
   byArea,
 )
 
-/** The error of a check that exceeded its time limit. */
+/** Thrown when a check exceeds its time limit. */
 class TimedOut extends Error {
   override name = 'TimedOut'
 }
@@ -100,8 +100,8 @@ interface Made {
   isLate: boolean
 }
 
-/** Makes one check. Never rejects: an error is a failure of the check. */
-export async function made<Context extends HealthContext>(
+/** Runs one check. Never rejects: if the check throws, it has failed. */
+export async function runCheck<Context extends HealthContext>(
   check: Check<Context>,
   context: Context,
   limits: Limits,
@@ -119,13 +119,13 @@ export async function made<Context extends HealthContext>(
   }
 }
 
-/** Returns the message of an error, or those of its causes: a refused connection has one error for each address. */
+/** Returns an error's message, or those in an AggregateError: a refused connection has one error per address. */
 function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ')
   return error instanceof Error ? error.message : String(error)
 }
 
-/** Returns the database's file, or its server and name without credentials. */
+/** Returns the path of the database file, or the server and database name without credentials. */
 function placeOf(url: string): string {
   const path = sqlitePath(url)
   if (path !== null) return path
@@ -134,8 +134,8 @@ function placeOf(url: string): string {
 }
 
 /**
- * Makes the checks of the database one after another, so that they use one connection. After a check that exceeded its
- * time limit, no further check is made.
+ * Runs the database checks one after another, so that they use one connection. Stops after a check that exceeded its
+ * time limit.
  */
 async function examineDatabase(options: ExamineOptions): Promise<CheckResult[]> {
   const { config, openDatabase, ...context } = options
@@ -154,20 +154,20 @@ async function examineDatabase(options: ExamineOptions): Promise<CheckResult[]> 
   try {
     db = await limited(opening, options)
   } catch (error) {
-    // A connection that is established too late is closed.
+    // If the connection is established after all, close it.
     opening.then(({ close }) => close()).catch(() => {})
     const cure =
       path === null ? 'Start the server, or correct DATABASE_URL' : `Make ${path} readable, or restore a backup`
     return [found(fail(`${place}: ${messageOf(error)}`, cure))]
   }
-  const results = await all({ ...defaultsOf(db), ...context, config, db }, options)
-  // A server that has stopped responding cannot close the connection. The check that it delayed has reported that.
+  const results = await all({ ...defaultMeasurements(db), ...context, config, db }, options)
+  // If the server has stopped responding, closing never ends. The check that timed out has already reported this.
   await limited(db.close(), { ...options, limitMs: closeLimitMs }).catch(() => {})
   return [found(pass(`${db.engine.name === 'sqlite' ? 'SQLite' : 'PostgreSQL'}, ${place}`)), ...results]
 }
 
-/** What the checks of a database read by default. */
-export const defaultsOf = (db: DatabaseContext['db']) => ({
+/** The defaults of `tableSizes` and `databaseNow`. */
+export const defaultMeasurements = (db: DatabaseContext['db']) => ({
   tableSizes: () => tableSizes(db),
   databaseNow: () => readDatabaseTime(db),
 })
@@ -177,7 +177,7 @@ async function all(context: DatabaseContext, limits: Limits): Promise<CheckResul
   let isCurrent = false
   for (const check of databaseCheckList) {
     if (storedChecks.includes(check) && !isCurrent) continue
-    const { result, isLate } = await made(check, context, limits)
+    const { result, isLate } = await runCheck(check, context, limits)
     if (result !== null) results.push(result)
     if (isLate) break
     if (check.id === migrationsCheckId) isCurrent = result?.status === 'pass'
@@ -185,9 +185,9 @@ async function all(context: DatabaseContext, limits: Limits): Promise<CheckResul
   return results
 }
 
-/** Makes all checks that apply. Never rejects. */
+/** Runs all checks that apply. Never rejects. */
 export async function examine(options: ExamineOptions): Promise<HealthReport> {
-  const ofMachine = Promise.all(machineChecks.map((check) => made(check, options, options)))
+  const ofMachine = Promise.all(machineChecks.map((check) => runCheck(check, options, options)))
   const ofDatabase = await examineDatabase(options)
   const results = (await ofMachine).flatMap(({ result }) => (result === null ? [] : [result]))
   const checks = [...results, ...ofDatabase].toSorted(byArea)

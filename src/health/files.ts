@@ -29,7 +29,7 @@ type Folders = Pick<HealthContext, 'config' | 'dataDir'>
 
 const databaseFileOf = ({ config }: Pick<HealthContext, 'config'>) => sqlitePath(databaseUrlOf(config.storage))
 
-/** Returns the folders whose file systems fill up, by what they contain. */
+/** Returns the folders that contain the service's data, each with a name for its content. */
 function dataFolders(context: Folders): [name: string, folder: string][] {
   const { config, dataDir } = context
   const database = databaseFileOf(context)
@@ -43,7 +43,7 @@ function dataFolders(context: Folders): [name: string, folder: string][] {
   ]
 }
 
-/** Returns the path itself or, if it does not exist, the closest path above it that does. */
+/** Returns the folder or, if it does not exist, its closest ancestor that does. */
 async function existing(folder: string): Promise<string> {
   return (await statsOf(folder)) === undefined ? existing(dirname(folder)) : folder
 }
@@ -70,7 +70,7 @@ export async function spaces(context: Folders) {
   )
 }
 
-/** Judges the free space of file systems. */
+/** Returns the finding for the free space of these file systems. */
 export function spaceFinding(found: Awaited<ReturnType<typeof spaces>>): Finding {
   const judged = found.map(({ name, freeBytes, totalBytes }) => {
     const isLow = freeBytes < lowFreeBytes || freeBytes < totalBytes * lowFreeShare
@@ -118,7 +118,7 @@ export const fileChecks: readonly Check<HealthContext>[] = [
       const databases = database === null ? [] : ['', '-wal', '-shm', '-search'].map((ending) => database + ending)
       const keys = keyFiles(dataDir).flatMap(({ path, mode }) => (mode === 0o600 ? [path] : []))
       const own = [...databases, ...keys].map((path) => ({ path, mask: ofOthers, remedy: 'chmod 600' }))
-      // The group may read the operator's own key, because keys are commonly shared that way.
+      // The group may read a TLS key that the operator supplies, because such keys are commonly shared that way.
       const given = config.http.tlsKeyFile ? [{ path: config.http.tlsKeyFile, mask: 0o006, remedy: 'chmod o=' }] : []
       const open: { path: string; remedy: string }[] = []
       for (const { path, mask, remedy } of [...own, ...given]) {

@@ -1,12 +1,12 @@
 import { ageText, count } from '../backup/describe.ts'
-import { cookieKeysContext, cookieKeysName, storedKeys } from '../oauth/keys/stored-keys.ts'
+import { cookieKeysContext, cookieKeysName, storedSigningKeys } from '../oauth/keys/stored-keys.ts'
 import { defaultCost, type PasswordCost } from '../oauth/users/passwords.ts'
 import { Unsealable } from '../storage/encryption.ts'
 import { iso } from '../storage/ids.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 
 const dayMs = 86_400_000
-/** A key signs for 90 days. The margin allows for a service that was stopped when the rotation was due. */
+/** A key signs for 90 days. The margin covers a service that was stopped when the rotation was due. */
 const maxKeyAgeMs = 93 * dayMs
 
 /** The parameters that OWASP recommends as a minimum. */
@@ -88,7 +88,7 @@ export const keyChecks: readonly Check<DatabaseContext>[] = [
     run: async ({ db, databaseNow }) => {
       const nowMs = await databaseNow()
       const at = iso(nowMs)
-      const keys = await storedKeys(db.read)
+      const keys = await storedSigningKeys(db.read)
       const current = keys.find(({ activeFrom }) => activeFrom <= at)
       if (current === undefined) return pass('The first start creates it')
       const next = keys.find(({ activeFrom }) => activeFrom > at)

@@ -5,7 +5,7 @@ import type { NodesTable } from '../storage/tables/administration.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 import { clockFinding } from './database.ts'
 
-/** Returns the nodes, newest first, as those that run and those without a heartbeat for 40 seconds. */
+/** Returns the nodes, newest first, in two groups: live nodes, and nodes without a heartbeat for 40 seconds. */
 async function nodesIn({ db, databaseNow }: DatabaseContext) {
   const nowMs = await databaseNow()
   const { live = [], lost = [] } = Object.groupBy(await storedNodes(db), ({ heartbeatAt }) =>

@@ -8,12 +8,12 @@ import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 
 const dayMs = 86_400_000
 const minVersion = 13
-/** The end of support of each major version. */
+/** When support for each major version ends. */
 const ends: Readonly<Record<number, string>> = {
   ...{ 13: '2025-11-13', 14: '2026-11-12', 15: '2027-11-11', 16: '2028-11-09', 17: '2029-11-08', 18: '2030-11-14' },
 }
 
-/** The largest number of connections of a node that has all roles, to the pooler and to the server itself. */
+/** The maximum number of connections from a node with all roles: to the pooler, and directly to the server. */
 const pooled = maxConnections.main + maxConnections.reserved
 const direct =
   Object.values(maxConnections).reduce((sum, size) => sum + size, 0) - pooled + queues['report.generate'].concurrency
@@ -52,7 +52,7 @@ async function damagedIndexes({
   return { checked: rows.length, damaged }
 }
 
-/** The checks of a PostgreSQL server; on SQLite they do not apply. */
+/** Checks of a PostgreSQL server; they do not apply to SQLite. */
 export const postgresChecks: readonly Check<DatabaseContext>[] = [
   {
     id: 'database.version',

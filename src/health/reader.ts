@@ -4,26 +4,28 @@ import type { Database } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import { type ExamineOptions, examine, type HealthReport } from './examine.ts'
 
-/** The options of a running service, whose open database is used. */
+/** Options for checking a running service through its open database. */
 export interface HealthReaderOptions
   extends Omit<ExamineOptions, 'openDatabase' | 'openResults' | 'readSealer' | 'isDeep' | 'runtime'> {
   db: Pick<Database, 'reserved'>
   sealer: Sealer
   results: Pick<ResultStore, 'probe' | 'open'>
-  /** Receives an error of the examination itself. */
+  /** Called with the error if the examination itself fails. */
   onError: (error: unknown) => void
 }
 
-/** Returns a report that may be some seconds old; null if the checks take too long. */
+/** Returns a report that may be up to ten seconds old; null if the checks fail to run or take too long. */
 export type ReadHealth = () => Promise<HealthReport | null>
 
 const freshMs = 10_000
-/** Longer than the time limits of the checks, of which at most one of the database can be exceeded. */
+/**
+ * Longer than the time limit of one check; after a database check exceeds its limit, the remaining ones are skipped.
+ */
 const limitMs = 20_000
 
 /**
- * Returns a function that examines a running service, without the deep checks. All callers share one examination, and
- * its report is reused for ten seconds.
+ * Returns a function that runs all checks except the deep ones on a running service. All callers share one run, and its
+ * report is reused for ten seconds.
  */
 export function healthReader(options: HealthReaderOptions): ReadHealth {
   const { db, sealer, results, monotonic, later, onError } = options
@@ -31,7 +33,7 @@ export function healthReader(options: HealthReaderOptions): ReadHealth {
   const openResults = async () => results
   const openDatabase = async () => {
     await db.reserved.ping()
-    // The service closes its database itself.
+    // The service itself closes the database.
     return { ...db.reserved, close: async () => {} }
   }
   const read = () => examine({ ...options, runtime: process, isDeep: false, openResults, readSealer, openDatabase })

@@ -3,7 +3,7 @@ import { pass, warn } from './check.ts'
 
 const connectMs = 1_500
 
-/** Returns Redis's eviction policy; null if the server does not reveal it. Rejects if the server does not respond. */
+/** Returns Redis's eviction policy; null if the server does not report it. Rejects if the server does not respond. */
 async function evictionPolicy(url: string): Promise<string | null> {
   // Loaded on demand, because most services do not use Redis.
   const { Redis } = await import('ioredis')
@@ -20,7 +20,7 @@ async function evictionPolicy(url: string): Promise<string | null> {
     const memory = await redis.info('memory')
     return /^maxmemory_policy:(\S+)/m.exec(memory)?.[1] ?? null
   } catch (error) {
-    // A rejected command only says that the connection is closed.
+    // The command's own error says only that the connection is closed.
     throw cause ?? error
   } finally {
     redis.disconnect()

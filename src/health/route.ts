@@ -21,7 +21,7 @@ const CheckView = Type.Object({
   ),
 })
 
-/** The outcome of the checks. */
+/** The results of the checks. */
 export const HealthView = Type.Object({
   status: StatusText('The worst status of the checks'),
   checkedAt: Type.String({ format: 'date-time', description: 'When the checks were made, at most ten seconds ago' }),
@@ -29,7 +29,8 @@ export const HealthView = Type.Object({
 })
 
 /**
- * Serves GET /api/health: the checks of `plinth doctor`, without the deep ones. The response is 200 whatever they find.
+ * Serves GET /api/health: the checks of `plinth doctor`, without the deep ones. The status is 200 even if a check
+ * fails.
  */
 export const healthReport: FastifyPluginAsyncTypebox<{ readHealth: ReadHealth }> = async (app, { readHealth }) => {
   const about = {

@@ -6,13 +6,13 @@ import { type Check, fail, type HealthContext, pass, unlessDevelopment, warn } f
 const dayMs = 86_400_000
 const noticeDays = 90
 
-/** Earlier releases lack security fixes. */
+/** Earlier releases of the same line lack security fixes. */
 const minNode = [24, 17] as const
 
-/** The last day of each Node.js release line with long-term support. */
+/** The last day of support for each Node.js release line that has long-term support. */
 const nodeEnds: Readonly<Record<number, string>> = { 24: '2028-04-30', 26: '2029-04-30' }
 
-/** The checks of the process and its environment. */
+/** Checks of the process and its environment. */
 export const runtimeChecks: readonly Check<HealthContext>[] = [
   {
     id: 'runtime.node',

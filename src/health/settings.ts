@@ -16,7 +16,7 @@ const limitSettings = {
   quotaReports: 'PLINTH_QUOTA_REPORTS',
 } as const
 
-/** Networks of proxies that are wider than this contain addresses that no operator controls. */
+/** The shortest prefixes for trusted proxies: a wider network contains addresses that the operator does not control. */
 const minPrefix = { ipv4: 8, ipv6: 16 }
 
 function isTooWide(cidr: string): boolean {
@@ -26,7 +26,7 @@ function isTooWide(cidr: string): boolean {
 
 const maxTokenSeconds = 3_600
 
-/** The checks of settings that are valid but weaken a default. */
+/** Checks for settings that are valid but weaken security or reliability. */
 export const settingsChecks: readonly Check<HealthContext>[] = [
   {
     id: 'settings.names',

@@ -11,7 +11,7 @@ const maxFreeShare = 0.5
 const maxProblems = 5
 const sqliteCorrupt = 11
 
-/** Offset of the file format's read version in the header; 2 stands for a write-ahead log. */
+/** The offset of the read version in the file header; 2 means that the file uses a write-ahead log. */
 const versionOffset = 19
 
 async function isWal({ read, isUnused }: DatabaseContext['db'], path: string): Promise<boolean> {
@@ -21,8 +21,9 @@ async function isWal({ read, isUnused }: DatabaseContext['db'], path: string): P
 }
 
 /**
- * Reads the mode from the header, because a file that was opened as one that does not change has no journal mode. Call it
- * only for such files: closing the file would release the locks that SQLite in this process holds on it (POSIX fcntl).
+ * Reads the journal mode from the header, because SQLite reports none for a file opened as immutable. Call this only
+ * for such a file: closing any other file would release the locks that SQLite in this process holds on it (POSIX
+ * fcntl).
  */
 async function isWalInHeader(path: string): Promise<boolean> {
   const file = await open(path)
@@ -40,20 +41,20 @@ const sizeOf = (path: string) =>
     () => 0,
   )
 
-/** Returns descriptions of the damage, at most `maxProblems`. */
+/** Returns descriptions of the damage; empty if there is none. */
 async function damageIn(read: DatabaseContext['db']['read']): Promise<string[]> {
   const statement = sql<Record<string, string>>`pragma integrity_check(${sql.raw(String(maxProblems))})`
   try {
     const { rows } = await statement.execute(read.withoutPlugins())
     return rows.flatMap((row) => Object.values(row)).filter((text) => text !== 'ok')
   } catch (error) {
-    // Thrown if the schema itself cannot be read.
+    // SQLite throws this error if it cannot read the schema.
     if (errorField(error, 'errcode') !== sqliteCorrupt) throw error
     return [(error as Error).message]
   }
 }
 
-/** The checks of a SQLite file; on PostgreSQL they do not apply. */
+/** Checks of a SQLite file; they do not apply to PostgreSQL. */
 export const sqliteChecks: readonly Check<DatabaseContext>[] = [
   {
     id: 'database.journal',

@@ -11,7 +11,7 @@ const dayMs = 86_400_000
 const warnDays = 30
 const failDays = 7
 
-/** The certificate and key files of the listener; `isOwn` if the service creates them. */
+/** Returns the certificate and key files of the listener. `isOwn` is true if the service creates the files. */
 function filesOf({ config: { http }, dataDir }: HealthContext) {
   const { tlsCertFile: cert, tlsKeyFile: key } = http
   if (cert && key) return { cert, key, isOwn: false }
@@ -32,9 +32,9 @@ const covers = (certificate: X509Certificate, name: string) =>
 
 const authorityFile = ({ dataDir }: HealthContext) => join(dataDir, 'certificates', 'authority.crt')
 
-/** The certificates whose expiry matters to clients: the server's, the rest of its chain, and the local authority's. */
+/** Returns the certificates whose expiry affects clients: the server's chain and the local authority. */
 function chainOf(context: HealthContext, file: string, isOwn: boolean) {
-  // The server's file also contains the certificate of the authority, which is then the first of both.
+  // Both files contain the authority's certificate. The authority's file comes first, so that its path is reported.
   const files = isOwn ? [authorityFile(context), file] : [file]
   return files.flatMap((path) => {
     const blocks = readText(path).match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []

@@ -1,6 +1,6 @@
 import { ageText, count } from '../backup/describe.ts'
 import { firstRun, lastCompletedRun, lastRun } from '../backup/schedule/runs.ts'
-import { countOf, earliestDues } from '../metrics/stored-state.ts'
+import { boundedCount, earliestDues } from '../metrics/stored-state.ts'
 import { maxCounted, type QueueName, queues } from '../queue/queue.ts'
 import { hasQueues, waitingJobs } from '../queue/waiting-jobs.ts'
 import { iso } from '../storage/ids.ts'
@@ -14,13 +14,13 @@ const workerCure = 'Check that a process with the role worker runs, and its log;
 const atMost = (n: number, one: string, many?: string) =>
   n >= maxCounted ? `${maxCounted.toLocaleString('en')} or more ${many ?? `${one}s`}` : count(n, one, many)
 
-/** Judges how long the oldest due work has waited. */
+/** Returns the finding for due work, the oldest of which has waited for `waitedMs`. */
 function byAge(detail: string, waitedMs: number) {
   if (waitedMs < warnDueMs) return pass(detail)
   return (waitedMs >= failDueMs ? fail : warn)(detail, workerCure)
 }
 
-/** The checks of work in the background, and of backups. */
+/** Checks of background work and of backups. */
 export const workChecks: readonly Check<DatabaseContext>[] = [
   {
     id: 'queue.jobs',
@@ -50,9 +50,9 @@ export const workChecks: readonly Check<DatabaseContext>[] = [
     run: async ({ db: { read } }) => {
       const found = await read
         .selectNoFrom([
-          countOf('activeWebhooks').as('active'),
-          countOf('failingWebhooks').as('failing'),
-          countOf('disabledWebhooks').as('disabled'),
+          boundedCount('activeWebhooks').as('active'),
+          boundedCount('failingWebhooks').as('failing'),
+          boundedCount('disabledWebhooks').as('disabled'),
         ])
         .executeTakeFirstOrThrow()
       const [active, failing, disabled] = [found.active, found.failing, found.disabled].map(Number)
@@ -72,7 +72,7 @@ export const workChecks: readonly Check<DatabaseContext>[] = [
     run: async ({ db: { read }, databaseNow }) => {
       const { count: pending, ...dues } = await read
         .selectNoFrom([
-          countOf('waitingDeliveries').as('count'),
+          boundedCount('waitingDeliveries').as('count'),
           ...earliestDues.map((earliest, rank) => earliest.as(`due${rank}`)),
         ])
         .executeTakeFirstOrThrow()

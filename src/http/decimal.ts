@@ -10,7 +10,7 @@ export interface DecimalForm {
   currency?: string
 }
 
-/** A schema that describes a decimal in `$defs`, which validators ignore. */
+/** A schema that may be or contain decimals. `$defs.decimal`, which validators ignore, describes a decimal. */
 interface Shape {
   $defs?: { decimal?: DecimalForm }
   properties?: Record<string, Shape>
@@ -22,7 +22,9 @@ export const decimalFormOf = (schema: object): DecimalForm | undefined => (schem
 
 /** A double distinguishes all decimals with up to 15 significant digits. */
 const maxNumberDigits = 15
-/** Replaces a JSON number with more significant digits; this text is not a decimal, so validation rejects it. */
+/**
+ * Stands in for a JSON number with too many significant digits. The text is not a decimal, so validation rejects it.
+ */
 const longNumber = `a number of more than ${maxNumberDigits} significant digits`
 
 const decimalText = /^(-?)(0|[1-9]\d*)(?:\.(\d+))?$/
@@ -84,9 +86,9 @@ export function decimalPattern({ precision, scale, minimum = '-' }: DecimalForm)
 type Read = (holder: Record<string, unknown>, key: string) => void
 
 /**
- * Returns a function that normalizes all decimals in a value in place, in properties and items at any depth: numbers
- * become text, and text is padded to the exact scale. Values that do not match are left for validation to reject.
- * Returns undefined if the schema contains no decimals.
+ * Returns a function that normalizes all decimals in a value in place, at any depth: numbers become text, and text is
+ * padded to the exact scale. Values that do not match are left for validation to reject. Returns undefined if the
+ * schema contains no decimals.
  */
 export function decimalReader(schema: object): ((value: unknown) => void) | undefined {
   const read = readerOf(schema as Shape)

@@ -16,7 +16,10 @@ export const representationOf = (resource: Versioned, serialize: (resource: Vers
   lastModified: httpDate(resource.updatedAt),
 })
 
-/** Returns true for a GET request for the whole representation with no precondition in effect except If-None-Match. */
+/**
+ * Returns true if a GET request asks for the whole representation and has no precondition except If-None-Match.
+ * If-Modified-Since is allowed beside If-None-Match, which takes precedence.
+ */
 export function isUnconditionalRead(request: FastifyRequest): boolean {
   const { headers, method } = request
   if (method !== 'GET' || headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined)

@@ -9,7 +9,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best?.candidate
 }
 
-/** Only the first 60 characters of a name are compared, because the cost grows with the square of the length. */
+/** Only the first 60 characters of the misspelled name are compared, because the cost grows with its length. */
 const maxLength = 60
 
 /** Counts insertions, deletions, substitutions and swaps of adjacent characters (optimal string alignment distance). */

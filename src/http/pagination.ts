@@ -16,8 +16,8 @@ export const PageLimit = Type.Optional(
   Type.Integer({
     minimum: 1,
     description: `Number of items to return, at most ${pageSize.most}`,
-    // This only documents the default. The validator must not insert it, because the Link header repeats the query as
-    // sent.
+    // This schema only documents the default. The validator must not insert the default into the query, because the
+    // Link header repeats the query as sent.
     ...documentedRules({ default: pageSize.default }),
   }),
 )
@@ -41,7 +41,7 @@ export const listFingerprint = (parts: unknown): string => hash('sha1', JSON.str
 export const encodeCursor = (fingerprint: string, { after, backwards }: Cursor): string =>
   Buffer.from(JSON.stringify([fingerprint, backwards ? 1 : 0, ...after])).toString('base64url')
 
-/** Decodes a cursor from `encodeCursor`. Throws INVALID_INPUT if it was altered or belongs to a different list. */
+/** Decodes a cursor from `encodeCursor`. Throws INVALID_INPUT if it is malformed or belongs to a different list. */
 export function decodeCursor(text: string, fingerprint: string, length: number): Cursor {
   const malformed = (message: string) => malformedQuery('cursor', message)
   let parts: unknown
@@ -84,8 +84,8 @@ interface PageRules<Row> {
   /** Returns the sort values of a row; the combination is unique. */
   keyOf: (row: Row) => Cursor['after']
   /**
-   * Reads up to `count` rows after the row with the given sort values, or from the start of the list. When reading
-   * backwards, the rows are in reverse order.
+   * Reads up to `count` rows after the row with the given sort values; for null, from the start of the list. When
+   * reading backwards, reads the rows before it instead, nearest first.
    */
   rowsAfter: (after: Cursor['after'] | null, backwards: boolean, count: number) => Promise<Row[]>
 }

@@ -2,13 +2,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from './headers/client-address.ts'
 import type { Caller } from './policies/authenticate.ts'
 
-/** The account for which a request does work that is limited per account. */
+/** The sender of a request, for work that is limited per account. */
 export interface Requester {
-  /**
-   * Identical for all requests with the same client and subject or, without a token, for all requests from a network.
-   */
+  /** Identifies the client and subject or, for an anonymous request, the network. */
   account: string
-  /** Aborted if the connection closes before the response is sent. */
+  /** Aborted once the response has been sent or its connection has closed. */
   signal: AbortSignal
 }
 
@@ -16,6 +14,7 @@ export interface Requester {
 export const accountOf = ({ clientId, subject }: Pick<Caller, 'clientId' | 'subject'>): string =>
   `client:${JSON.stringify([clientId, subject])}`
 
+/** Returns who sent a request: the caller or, without a token, the network. */
 export function requesterOf({ caller, ip }: FastifyRequest, { raw }: FastifyReply): Requester {
   const abort = new AbortController()
   raw.once('close', () => abort.abort())

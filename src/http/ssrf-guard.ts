@@ -12,7 +12,7 @@ export interface AddressPolicy {
 }
 
 /** The parsed URL, or a reason for its rejection that reveals no address. */
-export type Verdict = { ok: true; url: URL } | { ok: false; reason: string }
+export type TargetVerdict = { ok: true; url: URL } | { ok: false; reason: string }
 
 /** Resolves a host name to all its addresses, in one lookup. */
 export type LookupAll = (hostname: string) => Promise<readonly { address: string }[]>
@@ -45,9 +45,10 @@ export function blocked(): Error {
 }
 
 /**
- * Validates the syntax of a URL and, if the host is an IP address or localhost, the address. Never resolves names or throws.
+ * Validates the syntax, scheme and port of a URL and, if the host is an IP address or localhost, its address. Never
+ * resolves names or throws.
  */
-export function validateUrl(policy: AddressPolicy, text: string): Verdict {
+export function validateUrl(policy: AddressPolicy, text: string): TargetVerdict {
   const url = URL.parse(text)
   if (url === null) return { ok: false, reason: 'is not a valid URL' }
   const reason = syntaxError(text) ?? targetError(policy, url)
@@ -65,7 +66,7 @@ export function addressAllowed(policy: AddressPolicy, address: string): boolean 
  * Validates a URL and every address of its host. A host that cannot be resolved is accepted, because delivery checks the URL
  * again.
  */
-export async function checkTarget(policy: AddressPolicy, text: string, lookup = lookupAll): Promise<Verdict> {
+export async function checkTarget(policy: AddressPolicy, text: string, lookup = lookupAll): Promise<TargetVerdict> {
   const verdict = validateUrl(policy, text)
   if (!verdict.ok || knownAddresses(verdict.url.hostname).length > 0) return verdict
   const found = await resolved(lookup, verdict.url.hostname)

@@ -26,13 +26,24 @@ export function rejectUnknownMembers(request: FastifyRequest): void {
   const { config, schema = {} } = routeOptions
   const { body: bodySchema, response } = schema as Record<string, Schema | undefined>
   const readable = responseMembers(response as Record<string, Schema> | undefined)
-  const errors = [
-    ...unknownParameters(request),
-    ...unknownIn(body, config.members ? membersOnly(config.members) : bodySchema).map((field) => ({
-      field,
-      message: readable.has(field) ? 'is read-only' : 'is not a field',
-    })),
-  ] satisfies FieldError[]
+  const known = config.members ? membersOnly(config.members) : bodySchema
+  throwIgnored([...unknownParameters(request), ...unknownMembers(body, known, readable)])
+}
+
+/**
+ * Throws INVALID_INPUT that lists every member of a body which would be ignored: those that its schema does not list.
+ * `shown` is the schema of the response, whose other members are read-only.
+ */
+export const rejectUnknownIn = (body: unknown, known: object, shown: object): void =>
+  throwIgnored(unknownMembers(body, known, responseMembers({ 200: shown })))
+
+const unknownMembers = (body: unknown, known: Schema | undefined, readable: ReadonlySet<string>): FieldError[] =>
+  unknownIn(body, known).map((field) => ({
+    field,
+    message: readable.has(field) ? 'is read-only' : 'is not a field',
+  }))
+
+function throwIgnored(errors: FieldError[]): void {
   if (errors.length > 0)
     throw new Problem('INVALID_INPUT', 'The request has members or parameters that would be ignored', { errors })
 }

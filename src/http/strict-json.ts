@@ -1,19 +1,19 @@
 import { Problem } from './problems/problem.ts'
 
 const maxLevels = 32
-const maxMembers = 1_000
+const defaultMaxMembers = 1_000
 
 const invalid = (detail: string, cause?: unknown) => new Problem('INVALID_INPUT', detail, { cause })
 
 /**
- * Parses JSON. Throws INVALID_INPUT for text that parsers interpret differently (RFC 7493 §2): duplicate names in an
- * object, and numbers that a double cannot represent. Also throws for names that could modify prototypes, and for more
- * than 32 levels or 1,000 members. The limits on levels and members are checked before any value is built. A leading
- * byte order mark is skipped (RFC 8259 §8.1).
+ * Parses JSON. Throws INVALID_INPUT for invalid JSON and for text that parsers interpret differently (RFC 7493 §2):
+ * duplicate names in an object, and numbers that a double cannot represent. Also throws for names that could modify
+ * prototypes, and for more than 32 levels or `maxMembers` members; these limits are checked before any value is built.
+ * Skips a leading byte order mark (RFC 8259 §8.1).
  */
-export function readJson(text: string): unknown {
+export function readJson(text: string, maxMembers = defaultMaxMembers): unknown {
   const start = text.charCodeAt(0) === 0xfeff ? 1 : 0
-  const { members, hasLongText } = scan(text, start)
+  const { members, hasLongText } = scan(text, start, maxMembers)
   let value: unknown
   try {
     value = JSON.parse(start === 0 ? text : text.slice(start), hasLongText ? noteLongNumber : undefined)
@@ -29,8 +29,8 @@ export function readJson(text: string): unknown {
 const longNumbers = new WeakMap<object, Set<string>>()
 
 /**
- * Returns true if a member of a parsed body was written as a number with more than 15 significant digits; its value may
- * have lost some of them.
+ * Returns true if a member of a parsed body was written as a number with more than 15 significant digits; the parsed
+ * value may have lost some of the digits.
  */
 export const isLongNumber = (holder: object, name: string): boolean => longNumbers.get(holder)?.has(name) ?? false
 
@@ -47,7 +47,7 @@ const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
 const [minus, zero, nine] = [0x2d, 0x30, 0x39]
 
 /** Scans the text once: checks nesting depth and numbers, counts the members of all objects, and looks for long numbers. */
-function scan(text: string, start: number): { members: number; hasLongText: boolean } {
+function scan(text: string, start: number, maxMembers: number): { members: number; hasLongText: boolean } {
   let depth = 0
   let members = 0
   let hasLongText = false
@@ -108,7 +108,10 @@ const digitsOfDouble = 17
  */
 const maxCharacters = 64
 
-/** Returns whether a double represents the number: integers exactly, fractions to the 17 digits that identify a double. */
+/**
+ * Returns whether a double can represent a number. An integer must be a safe integer; any other number may have at most
+ * 17 significant digits, because 17 identify a double.
+ */
 function isRepresentable(number: string): boolean {
   if (number.length > maxCharacters) return false
   const value = Number(number)

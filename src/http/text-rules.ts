@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { documentedRules } from './partial-schema.ts'
 import type { FieldError } from './problems/problem.ts'
 
-/** Excludes control characters and lone surrogates; length limits apply after trimming. */
+/** A pattern that excludes control characters and lone surrogates. */
 export const noControls = '^(?:[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]|[\\ud800-\\udbff][\\udc00-\\udfff])*$'
 
 /** Like `noControls`, but allows line breaks and tabs. */
@@ -29,7 +29,7 @@ export const documentedLines: ReturnType<typeof documentedRules> = documentedRul
 export const Line = (minLength: number, maxLength: number, about: { description?: string; examples?: string[] } = {}) =>
   Type.String({ minLength, maxLength, pattern: noControls, ...documented(minLength), ...about })
 
-/** Returns the syntax errors in an absolute URL; `http/ssrf-guard.ts` checks the URL's target. */
+/** Returns an error unless the text is an absolute URL; `http/ssrf-guard.ts` checks the URL's target. */
 export const urlErrors = (field: string, url: string): FieldError[] =>
   URL.canParse(url) ? [] : [{ field, message: 'is not a valid URL' }]
 

@@ -15,7 +15,7 @@ export const mustBeUuid = 'must be a UUID'
 /** A UUID version 7, for examples in documents. */
 export const uuidExample = '019cc5a1-4c00-7a3e-9d52-6f1b8e0c4d27'
 
-/** Returns the schema of a UUID, of any version and in upper or lower case; with an example if it has a description. */
+/** Returns the schema of a UUID of any version, in upper or lower case. Adds an example if there is a description. */
 export const Uuid = (description?: string) =>
   Type.Refine(
     Type.String({

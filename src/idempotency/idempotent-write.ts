@@ -20,7 +20,7 @@ interface StoredResponse {
 }
 
 /**
- * Stores responses and provides the transactions in which they are stored; see `idempotency/store.ts` for the guarantees.
+ * Stores responses and provides the transactions in which they are stored. `idempotency/store.ts` states the guarantees.
  */
 export interface ResponseStore {
   digest(value: unknown): string
@@ -30,11 +30,12 @@ export interface ResponseStore {
   write<T>(unit: (tx: unknown) => Promise<T>): Promise<T>
 }
 
-/** The exclusive right to respond to the first request with a key. */
-export interface Claim {
+/** The claim of a request to be the first with its key. */
+export interface KeyClaim {
   /**
    * Runs the unit of work and stores its response in the same transaction. If another request has already used the key,
-   * returns the response stored for that request instead.
+   * returns the response stored for that request instead. Throws if that request is still in progress or had a
+   * different body.
    */
   run: <A extends WriteResponse | StoredProblem>(
     tx: unknown,
@@ -46,7 +47,9 @@ export interface Claim {
 declare module 'fastify' {
   interface FastifyRequest {
     /** Set by `idempotency` for a POST with an Idempotency-Key; null for all other requests. */
-    claim: Claim | null
+    claim: KeyClaim | null
+    /** The digests of the files in a form, by field; a replay needs the same files. */
+    fileDigests?: Readonly<Record<string, string>>
   }
   interface FastifyContextConfig {
     /** Throws the problem to send instead if a stored response may no longer be sent to this caller. */
@@ -74,7 +77,10 @@ export async function idempotentWrite<Tx, Body extends object>(
 /** The header that marks a replayed response. */
 const replayed = 'idempotent-replayed'
 
-/** Throws if a stored response may no longer be sent to the caller: the row that it shows may have changed since. */
+/**
+ * Throws if the caller can no longer read a row in a stored response: the row and the caller's rights may have changed
+ * since the response was stored.
+ */
 export async function checkReplay(request: FastifyRequest, answer: WriteResponse | StoredProblem): Promise<void> {
   if (!('problem' in answer)) await routeConfig(request).checkReplay?.(request, answer)
 }
@@ -83,8 +89,8 @@ export async function checkReplay(request: FastifyRequest, answer: WriteResponse
 export type InTransaction<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
 
 /** Creates a claim on a key for the request with this digest. */
-export function claimOf(store: ResponseStore, id: string, digest: string): Claim {
-  const claim: Claim = {
+export function claimOf(store: ResponseStore, id: string, digest: string): KeyClaim {
+  const claim: KeyClaim = {
     isUsed: false,
     run: async (tx, unit) => {
       claim.isUsed = true

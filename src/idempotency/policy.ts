@@ -4,10 +4,10 @@ import { Problem } from '../http/problems/problem.ts'
 import { checkReplay, claimOf, inProgress, keyProblem, type ResponseStore, replayOf, send } from './idempotent-write.ts'
 
 /**
- * Supports Idempotency-Key on every POST to the API (draft-ietf-httpapi-idempotency-key-header). The response to a completed
- * request is replayed with `Idempotent-Replayed`; a different body with the same key receives 422, and a request receives
- * 409 while the first request is in flight. Handlers respond through `idempotentWrite`, which preserves the guarantee even
- * if the process dies between a write and its response.
+ * Supports Idempotency-Key on each route for which `acceptsKeys` is true (draft-ietf-httpapi-idempotency-key-header). A
+ * stored response is replayed with `Idempotent-Replayed`. A different body with the same key receives 422. A request
+ * receives 409 while the first request is in flight. Handlers respond through `idempotentWrite`, so that a write is not
+ * repeated even if the process dies before it sends the response.
  */
 export const idempotency = fastifyPlugin<{ answers: ResponseStore }>(
   async (app, { answers }) => {
@@ -64,7 +64,8 @@ async function respondWithKey(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<object> {
-  const digest = answers.digest(sortMembers(request.body ?? null))
+  const { body = null, fileDigests } = request
+  const digest = answers.digest(sortMembers(fileDigests ? [body, fileDigests] : body))
   const stored = await answers.find(id)
   if (stored) {
     const answer = replayOf(stored, digest)
@@ -85,7 +86,7 @@ async function respondWithKey(
 
 /**
  * Returns whether an error is stored as the response for its key. A 409 without Retry-After is the outcome of a valid
- * request, so it is stored. After any other error, nothing was started, so the client may use the key again, even for a
+ * request, so it is stored. After any other error, nothing was written, so the client may use the key again, even for a
  * corrected request.
  */
 const isFinal = (error: unknown): error is Problem =>

@@ -33,8 +33,8 @@ export const sealedResponses: SealedColumn = {
 }
 
 /**
- * Accesses the table of stored responses. Responses are encrypted, because some contain a secret that is returned only once;
- * they expire after 24 hours.
+ * Accesses the table of stored responses. Responses are encrypted, because some contain a secret that is returned only
+ * once. They expire after 24 hours.
  */
 export function storedResponses(db: Database, sealer: Sealer, now: () => number): ReplayStore {
   const { select, take, fill } = statements(db)

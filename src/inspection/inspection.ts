@@ -7,14 +7,14 @@ interface Stored<Result> {
   status: 'running' | 'completed' | 'failed'
   node: string
   startedAt: string
-  /** If the run has not finished by this time, its process has ended. */
+  /** If the run has not finished by this time, its process is assumed to have ended. */
   leaseUntil: string
   finishedAt?: string
   error?: string
   result?: Result
 }
 
-/** The last run of an inspection, as the API shows it. */
+/** The last run of an inspection, as returned by the API. */
 export interface InspectionView<Result> extends Partial<Omit<Stored<Result>, 'status' | 'leaseUntil'>> {
   status: 'never' | Stored<Result>['status']
 }
@@ -26,22 +26,22 @@ export interface InspectionOptions<Input, Result> {
   /** The name of this node. */
   node: string
   now: () => number
-  /** Makes the inspection; rejects if it could not be made. */
+  /** Runs the inspection; rejects if it could not be completed. */
   run: (input: Input, signal: AbortSignal) => Promise<Result>
-  /** Receives the error of a run. */
+  /** Called with the error if a run fails without being aborted, or if its state cannot be stored. */
   onError: (error: unknown) => void
 }
 
-/** The right to run an inspection; `text` is the stored state, which no other process has changed. */
+/** The exclusive right to run an inspection. `text` is the stored state, which is replaced only if it is unchanged. */
 interface Claim<Result> {
   state: Stored<Result>
   text: string
 }
 
-/** A check of all data, which runs on one node at a time. Its last outcome is stored for all nodes. */
+/** A check of all data that runs on one node at a time. The result of the last run is stored for all nodes. */
 export interface Inspection<Input, Result> {
   read: () => Promise<InspectionView<Result>>
-  /** Throws CHECK_IN_PROGRESS if a node runs the inspection. */
+  /** Throws CHECK_IN_PROGRESS if a node is running the inspection. */
   claim: (tx: Queryable) => Promise<Claim<Result>>
   view: (claim: Claim<Result>) => InspectionView<Result>
   /** Runs a claimed inspection in the background. */
@@ -94,7 +94,7 @@ function viewOf<Result>({ leaseUntil, ...state }: Stored<Result>, nowMs: number)
   return { ...state, status: 'failed', error: 'The process that made the check has ended' }
 }
 
-/** Replaces the stored state; returns false if another process has changed it. */
+/** Replaces the stored state if it is still `before`; returns whether it was replaced. */
 async function replaced(tx: Queryable, name: string, before: string | undefined, value: string): Promise<boolean> {
   if (before === undefined) {
     const added = tx.insertInto('settings').values({ name, value })

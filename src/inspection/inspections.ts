@@ -9,32 +9,35 @@ import { runThread } from '../run-thread.ts'
 import type { Database } from '../storage/database.ts'
 import { type Inspection, inspection } from './inspection.ts'
 
-/** What a verification of the audit log checks in addition: an entry that must exist, and the archived months. */
+/**
+ * Optional parts of a verification of the audit log: an entry that must exist, and whether to verify the archived
+ * months.
+ */
 export interface AuditInput {
   expect?: Anchor
   archives: boolean
 }
 
-/** The outcome of a verification of the audit log. */
+/** The result of a verification of the audit log. */
 export interface AuditResult {
   intact: boolean
-  /** The number of the newest entry. */
+  /** The sequence number of the newest entry. */
   entries?: number
-  /** The newest entry, which later verifications can expect. */
+  /** The newest entry. A later verification can check that the log still contains it. */
   checkpoint?: Anchor
   /** The number of verified archives. */
   archives?: number
   altered?: { sequence?: number; reason: string }
 }
 
-/** A thread's input: the audit log to verify, or null for the deep checks of health. */
-export interface ThreadData {
+/** The input of an inspection thread: it verifies the audit log or, if `audit` is null, runs the deep health checks. */
+export interface InspectionData {
   config: Config
   dataDir: string
   audit: AuditInput | null
 }
 
-/** The checks of all data that an operator may request. */
+/** The checks of all data that operators can request. */
 export interface Inspections {
   health: Inspection<null, HealthReport>
   audit: Inspection<AuditInput, AuditResult>
@@ -56,7 +59,7 @@ export function inspections(options: InspectionsOptions): Inspections {
   const { db, config, dataDir, readHealth, now, onError } = options
   const shared = { db, node: `${hostname()} ${process.pid}`, now, onError }
   const inThread = <Result>(audit: AuditInput | null, signal: AbortSignal) =>
-    runThread<Result>({ program, data: { config, dataDir, audit } satisfies ThreadData, signal })
+    runThread<Result>({ program, data: { config, dataDir, audit } satisfies InspectionData, signal })
   return {
     health: inspection({
       ...{ ...shared, name: 'health' },
@@ -74,7 +77,7 @@ export function inspections(options: InspectionsOptions): Inspections {
   }
 }
 
-/** Returns a report in which the deep checks replace those with the same id. */
+/** Returns the report with the deep results added; they replace the results with the same ids. */
 function merged(report: HealthReport, deep: readonly CheckResult[]): HealthReport {
   const replaced = new Set(deep.map(({ id }) => id))
   const checks = [...report.checks.filter(({ id }) => !replaced.has(id)), ...deep].toSorted(byArea)

@@ -24,7 +24,7 @@ const problems = ['CHECK_IN_PROGRESS'] as const
 
 const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }))
 
-/** Returns the schema of a check's last run; `outcome` are the members of a completed one. */
+/** Returns the schema of a check's last run. `outcome` contains the members that only a completed run has. */
 const RunView = (outcome: Record<string, TSchema>) =>
   Type.Object({
     status: Type.String({
@@ -76,14 +76,14 @@ const AuditBody = Type.Object(
   { additionalProperties: false },
 )
 
-/** Claims an inspection in the transaction of the response, and starts it after the commit. */
+/** Claims an inspection in the transaction that stores the response, and starts the inspection after the commit. */
 async function accept<Input, Result>(
   { db, check, input, path }: { db: Database; check: Inspection<Input, Result>; input: Input; path: string },
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
   checkPostPreconditions(request)
-  // Stays undefined if a stored response is repeated.
+  // Stays undefined if a stored response is replayed.
   let claim: Awaited<ReturnType<typeof check.claim>> | undefined
   const body = await idempotentWrite(request, reply, db.write, async (tx: Queryable) => {
     claim = await check.claim(tx)
@@ -93,7 +93,7 @@ async function accept<Input, Result>(
   return body
 }
 
-/** Routes that start a check of all data in a thread, and show its last outcome. */
+/** Routes that start a check of all data in a thread and return the result of the last run. */
 export const inspectionRoutes: FastifyPluginAsyncTypebox<InspectionRoutesOptions> = async (app, options) => {
   healthRoutes(app, options)
   auditRoutes(app, options)
@@ -129,7 +129,7 @@ function auditRoutes(app: App, { db, inspections: { audit } }: InspectionRoutesO
   app.get(auditPath, { config: scopes, schema: { ...reading, response: { 200: View } } }, () => audit.read())
 }
 
-/** Parses a checkpoint. Throws VALIDATION_ERROR if it is not one. */
+/** Parses a checkpoint such as `1204:2esZL…`. Throws VALIDATION_ERROR if it is malformed. */
 function anchorOf(text: string): { sequence: number; hash: string } {
   const [, sequence, hash] = /^([1-9]\d{0,14}):([\w-]{43})$/.exec(text) ?? []
   if (hash !== undefined) return { sequence: Number(sequence), hash }

@@ -1,4 +1,4 @@
-/** The entry point of an inspection thread: makes one check of all data, posts the outcome, and exits. */
+/** The entry point of an inspection thread: runs one check of all data, posts the result, and exits. */
 import { randomBytes } from 'node:crypto'
 import { parentPort, workerData } from 'node:worker_threads'
 import { verifyArchives, verifyAudit } from '../audit/verify.ts'
@@ -12,9 +12,9 @@ import type { ReadOnlyDatabase } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import { openReadOnly } from '../storage/open.ts'
 import { existingMasterKey } from '../stores.ts'
-import type { AuditInput, AuditResult, ThreadData } from './inspections.ts'
+import type { AuditInput, AuditResult, InspectionData } from './inspections.ts'
 
-const { config, dataDir, audit } = workerData as ThreadData
+const { config, dataDir, audit } = workerData as InspectionData
 // The connection is read-only and holds no locks, so ending the thread leaves nothing behind.
 parentPort?.on('message', () => process.exit())
 

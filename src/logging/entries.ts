@@ -14,8 +14,8 @@ const error = <const F extends readonly string[]>(fields: F, when: string) =>
   ({ level: 'error', fields, when }) as const
 
 /**
- * Every message of the log, except those of the access log, with its level and its fields. Lines contain no other
- * fields, so that no header, body or query can reach the log. `err` is an error: see `errorFields`.
+ * Every log message, except the access log, with its level and its fields. Lines contain no other fields, so that no
+ * header, body or query can reach the log. `err` is an error: see `errorFields`.
  */
 export const entries = {
   'service started': info(
@@ -47,6 +47,9 @@ export const entries = {
   'backup started': info(['name', 'scheduledFor', 'attempt'], 'A scheduled or requested backup begins'),
   'backup made': info(['name', 'sizeBytes', 'takenAt', 'ms'], 'A scheduled or requested backup is complete'),
   'old backup removed': info(['name'], 'More backups than `PLINTH_BACKUP_KEEP` existed'),
+  'logged by code': info(['code', 'text', 'details'], 'A hook, an action or a job called `log.info`'),
+  'warning of code': warn(['code', 'text', 'details'], 'A hook, an action or a job called `log.warn`'),
+  'error of code': error(['code', 'text', 'details'], 'A hook, an action or a job called `log.error`'),
   'connections refused': warn(
     ['network', 'bound', 'refused'],
     'Connections above a limit were reset; at most one line in ten seconds',
@@ -61,6 +64,10 @@ export const entries = {
       ...(['state', 'nextAttemptAt', 'unlogged', 'traceId'] as const),
     ],
     'An attempt failed, or the delivery ended before it was sent; [webhook deliveries](#webhook-deliveries)',
+  ),
+  'job attempt failed': warn(
+    ['jobId', 'job', 'attempt', 'retryAt', 'err'],
+    'An attempt of a job of the definition failed; it is tried again at `retryAt`',
   ),
   'webhook disabled': warn(['webhookId', 'reason'], 'An endpoint responded with 410, or failed for five days'),
   'webhook deliveries dropped': warn(
@@ -100,13 +107,13 @@ export const entries = {
   ),
   'thread failed': error(['thread', 'role', 'err'], 'An uncaught error ended a thread, or it could not start again'),
   'thread hangs': error(
-    ['thread', 'role', 'seconds'],
-    'A thread did not react for so many seconds, such as in an endless loop of the definition; it is replaced',
+    ['thread', 'role', 'seconds', 'code'],
+    'A thread did not react for so many seconds, such as in an endless loop of the definition; it is replaced. `code` names the hook, action or job that it was running',
   ),
   'service failed': error(['err'], 'An uncaught error stops the service'),
   'job failed': error(
-    ['queue', 'jobId', 'attempt', 'traceId', 'err'],
-    'A job failed and will run again, or the queue itself failed',
+    ['queue', 'jobId', 'job', 'attempt', 'traceId', 'err'],
+    'A job of the queue failed and will run again, or the queue itself failed; with `job`, a job of the definition failed after its last attempt',
   ),
   'report failed': error(['taskId', 'err'], 'A report failed permanently, or its result could not be removed'),
   'background work failed': error(
@@ -120,7 +127,7 @@ export type Message = keyof typeof entries
 type MessageAt<L extends Level> = { [M in Message]: (typeof entries)[M]['level'] extends L ? M : never }[Message]
 type FieldsOf<M extends Message> = { readonly [Field in (typeof entries)[M]['fields'][number]]?: unknown }
 
-/** Writes one line of the given message at each level. Only messages and fields of `entries` are accepted. */
+/** For each level, a function that writes a line. Accepts only the level's messages and their fields in `entries`. */
 export type Log = {
   [L in Level]: <M extends MessageAt<L>>(fields: FieldsOf<M>, message: M) => void
 }

@@ -43,7 +43,7 @@ const clockTime = (time: string): string => {
 
 const twoDigits = (value: number) => String(value).padStart(2, '0')
 
-/** Replaces control characters, so that text from clients and files cannot move the cursor or change colors. */
+/** Replaces control characters except line feeds, so that logged text cannot move the cursor or change colors. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it replaces
 const visible = (text: string) => text.replace(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/g, '�')
 

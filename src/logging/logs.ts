@@ -17,9 +17,9 @@ export interface Logs {
 export interface LogsOptions {
   out: Output
   env: NodeJS.ProcessEnv
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
-  /** Texts that must not be logged. */
+  /** Texts to mask in lines with an error. */
   secrets?: readonly string[]
 }
 

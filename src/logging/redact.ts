@@ -12,8 +12,8 @@ const patterns: readonly [pattern: RegExp, replacement: string][] = [
 const minSecretLength = 4
 
 /**
- * Returns a function that masks credentials in a line of JSON. In every line, it masks text that has the form of a
- * credential; in a line with an error, also the given secrets. The result is still JSON.
+ * Returns a function that masks credentials in a line of JSON. It masks text that looks like a credential in every
+ * line, and the given secrets only in lines with an error. The result is still JSON.
  */
 export function redactor(secrets: readonly string[]): (line: string) => string {
   const texts = secrets
@@ -22,8 +22,8 @@ export function redactor(secrets: readonly string[]): (line: string) => string {
   const known = [...new Set(texts)].sort((one, other) => other.length - one.length)
   return (line) => {
     let text = line
-    // Only errors contain text from other programs. In other lines, a secret such as `postgres` would also mask plain
-    // words.
+    // Only errors contain text from other programs. In other lines, masking a secret such as `postgres` would also mask
+    // ordinary words.
     if (line.includes('"err":')) for (const secret of known) text = text.replaceAll(secret, mask)
     for (const [pattern, replacement] of patterns) text = text.replace(pattern, replacement)
     return text
@@ -45,8 +45,9 @@ const maxDepth = 4
 const maxErrors = 5
 
 /**
- * Returns the fields of `err`: type, message, stack, cause and a few codes. Drivers add other properties to their
- * errors, such as the statement, the command with its arguments, the URL or the signed request. These are not logged.
+ * Returns the fields of `err`: type, message, stack, cause, aggregated errors and a few codes. Drivers add other
+ * properties, such as the statement, the command with its arguments, the URL or the signed request. These are not
+ * logged.
  */
 export function errorFields(error: unknown, depth = 0): ErrorFields {
   if (!(error instanceof Error)) return { type: typeof error, message: messageOf(error) }

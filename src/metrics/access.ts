@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client'
 import { counter } from './samples.ts'
 
-/** An audit entry. Only the entries of token requests and logins are counted. */
+/** An audit entry. Only token requests and logins are counted. */
 interface CountedEntry {
   event: string
   details?: Readonly<Record<string, unknown>>
@@ -9,7 +9,7 @@ interface CountedEntry {
 
 /** Callbacks through which the rate limiter, the connection limiter and the audit log report events to count. */
 export interface AccessReports {
-  /** Called when the limit with this name has refused a request. */
+  /** Called with the name of a limit that has refused a request. */
   onLimited: (limit: string) => void
   onDelayed: (ms: number) => void
   onConnectionsRefused: (refused: number) => void
@@ -18,7 +18,7 @@ export interface AccessReports {
 
 const limitNames = ['default', 'reports', 'webhooks', 'token', 'quota_requests', 'quota_reports', 'pace']
 const grants = ['client_credentials', 'authorization_code', 'refresh_token', 'password', 'implicit']
-/** The error codes of RFC 6749 §5.2, and those that RFC 8707 and OpenID Connect add. */
+/** Error codes from RFC 6749 (§4.1.2.1 and §5.2) and RFC 8707. */
 const tokenErrors = [
   ...['invalid_request', 'invalid_client', 'invalid_grant', 'unauthorized_client', 'unsupported_grant_type'],
   ...['invalid_scope', 'invalid_target', 'access_denied', 'server_error', 'temporarily_unavailable'],
@@ -32,7 +32,7 @@ const oneOf = (names: readonly string[], name: unknown): string =>
 
 /** Registers the metrics of refused requests, tokens and logins. Returns the functions that count them. */
 export function accessMetrics(registry: Registry): AccessReports {
-  /** Creates a counter with one label, and starts it at 0 for each of the given values. */
+  /** Creates a counter with one label, and starts it at 0 for each of the given values and for `other`. */
   const counted = (name: string, help: string, label: string, values: readonly string[]) => {
     const created = counter(registry, { name, help, labelNames: [label] })
     for (const value of [...values, 'other']) created.inc({ [label]: value }, 0)

@@ -1,19 +1,20 @@
 export interface CachedReadOptions<Value> {
   read: () => Promise<Value>
-  /** How long a value is used, and how long a caller waits for a new one, in ms. */
+  /** How long a value is reused, in ms. */
   freshMs: number
+  /** How long a caller waits for a value, in ms. */
   limitMs: number
-  /** Monotonic clock in ms. */
+  /** Returns the monotonic time in ms. */
   monotonic: () => number
   /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
-  /** Receives the error of a failed read. */
+  /** Called with the error of a failed read. */
   onError: (error: unknown) => void
 }
 
 /**
  * Returns a function that reads a value. All callers share one read: at most one starts within `freshMs`, and never two
- * at the same time. Resolves with null if the read fails or takes longer than `limitMs`; never rejects.
+ * at the same time. Resolves with null if the read fails or the caller has waited `limitMs`; never rejects.
  */
 export function cachedRead<Value>(options: CachedReadOptions<Value>): () => Promise<Value | null> {
   const { read, freshMs, limitMs, monotonic, later, onError } = options

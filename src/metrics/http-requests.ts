@@ -1,8 +1,18 @@
 import type { Registry } from 'prom-client'
 import { type AccessLine, classIndexOf, type ResponseCounts } from '../http/server/access-log.ts'
-import { addTo, type Counts, durationBounds, histogramSamples, newCounts, registerRead, totalOf } from './samples.ts'
+import {
+  type Counts,
+  durationBounds,
+  histogramSamples,
+  newCounts,
+  observations,
+  observeValue,
+  registerRead,
+} from './samples.ts'
 
-/** The versions, each with its name and with the first path segments that it also serves without a version prefix. */
+/**
+ * The versions: the name of each, and the first path segments under which it is also served without a version prefix.
+ */
 export type VersionPaths = readonly { version: string; bare: readonly string[] }[]
 
 /** The fields of an access log line that the metrics use. */
@@ -17,7 +27,7 @@ const statuses = 1_000
 const requests = 'plinth_http_requests_total'
 const duration = 'plinth_http_request_duration_seconds'
 
-/** The responses since the start of the process: by class of status, and by duration as in `durationBounds`. */
+/** The responses since the start of the process, by class of status and by duration (`durationBounds`). */
 export interface ResponseTotals {
   byClass: ResponseCounts
   /** One count per bound, and one for longer durations. */
@@ -33,7 +43,8 @@ export interface HttpRequests {
 /**
  * Counts responses and their durations by route, method and status, and registers both metrics. The number of label
  * values is bounded: requests without a route count as the route `unrouted`, and unusual methods as `other`. For speed,
- * a response's histogram is found by its route pattern and a number; labels are built only when the metrics are read.
+ * a histogram is found by the route pattern and a number that encodes the method and status; labels are built only when
+ * the metrics are read.
  */
 export function httpRequests(registry: Registry, versions: VersionPaths): HttpRequests {
   const routes = new Map<string, Map<number, Counts>>()
@@ -44,7 +55,7 @@ export function httpRequests(registry: Registry, versions: VersionPaths): HttpRe
     type: 'counter',
     read: function* () {
       for (const { labels, status, counts } of series(routes, labelsOf)) {
-        yield { labels: { ...labels, status }, value: totalOf(counts) }
+        yield { labels: { ...labels, status }, value: observations(counts) }
       }
     },
   })
@@ -70,7 +81,7 @@ export function httpRequests(registry: Registry, versions: VersionPaths): HttpRe
       counts = newCounts(durationBounds)
       ofRoute.set(key, counts)
     }
-    addTo(counts, durationBounds, ms / 1_000)
+    observeValue(counts, durationBounds, ms / 1_000)
   }
   return { count, totals: () => totalsOf(routes) }
 }
@@ -80,7 +91,7 @@ function totalsOf(routes: ReadonlyMap<string, ReadonlyMap<number, Counts>>): Res
   const durations = new Array<number>(durationBounds.length + 1).fill(0)
   for (const ofRoute of routes.values()) {
     for (const [key, counts] of ofRoute) {
-      byClass[classIndexOf(key % statuses)] += totalOf(counts)
+      byClass[classIndexOf(key % statuses)] += observations(counts)
       for (let at = 0; at < durations.length; at++) durations[at] = (durations[at] as number) + (counts[at] as number)
     }
   }

@@ -6,7 +6,7 @@ import { type MetricsRouteOptions, metricsType } from './route.ts'
 export interface MetricsListenerOptions extends MetricsRouteOptions {
   /** Handles health checks. */
   onHealth: (request: IncomingMessage, response: ServerResponse) => void
-  /** Receives the error if the metrics cannot be read; the response is then 500. */
+  /** Called with the error if the metrics cannot be read; the response is then 500. */
   onError: (error: unknown) => void
 }
 
@@ -18,8 +18,8 @@ const maxConnections = 100
 
 /**
  * Creates an HTTP listener without TLS for a monitoring system. Serves GET and HEAD of `/metrics`, `/livez` and
- * `/readyz` without a token, and responds with 404 to everything else. Accepts few connections and reads no request
- * bodies.
+ * `/readyz` without a token, and responds with 404 to everything else. Accepts at most 100 connections and reads no
+ * request bodies.
  */
 export function metricsServer({ read, onHealth, onError }: MetricsListenerOptions): Server {
   const server = createServer(limits, (request, response) => {

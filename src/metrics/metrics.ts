@@ -12,31 +12,32 @@ export interface MetricsOptions {
   /** The Plinth version. */
   version: string
   versions: VersionPaths
-  /** Monotonic clock in ms. */
+  /** Returns the monotonic time in ms. */
   monotonic: () => number
-  /** Whether to include the metrics of the process. Set this only once per process. */
+  /** Whether to include the metrics of the process and of this thread. Set this to true only once per thread. */
   ofProcess: boolean
-  /** Returns what the other threads of the process have counted. */
-  others?: () => Promise<Counted[]>
+  /** Returns the counts of the other threads in this process. */
+  others?: () => Promise<ThreadCounts[]>
 }
 
-/** What one thread has counted, as sent to another thread. */
-export interface Counted {
+/** The counts of one thread, in the form in which threads exchange them. */
+export interface ThreadCounts {
   metrics: MetricObjectWithValues<MetricValue<string>>[]
   totals: Totals
 }
 
-/** What a thread or a process has counted since its start. */
+/** The counts of a thread or a process since its start. */
 export interface Totals extends ResponseTotals {
-  /** Calls to webhooks that delivered an event, and calls that failed. */
+  /** Webhook calls that delivered an event. */
   delivered: number
+  /** Failed webhook calls. */
   deliveryFailures: number
-  /** Responses that are missing in the request log. */
+  /** Responses that are not in the request log. */
   unlogged: number
 }
 
 /**
- * The metrics of this process: functions with which components report what to count, and the text for the monitoring
+ * The metrics of this process: callbacks through which components report what to count, and the text for the monitoring
  * system.
  */
 export interface Metrics extends AccessReports, WorkReports {
@@ -44,15 +45,20 @@ export interface Metrics extends AccessReports, WorkReports {
   read: () => Promise<string>
   /** Counts a response. */
   onResponse: (line: CountedLine & { client: string | undefined }) => void
-  /** Counts responses that are missing in the request log. */
+  /** Counts responses that are not in the request log. */
   onUnlogged: (count: number) => void
   /** Returns the totals of all threads of this process. */
   totals: () => Promise<Totals>
-  /** Returns what this thread alone has counted. */
-  counted: () => Promise<Counted>
-  /** Reads the queues and other state of the database, as for a scrape; null if that fails, or before `watch`. */
+  /** Returns the counts of this thread alone. */
+  counted: () => Promise<ThreadCounts>
+  /**
+   * Reads the state of the queues and the database, as a scrape does; null if that fails, or before `watch` is called.
+   */
   readState: () => Promise<StoredState | null>
-  /** Adds the metrics that are read when the monitoring system requests them (a scrape). */
+  /**
+   * Adds the metrics that are read from the database and the result storage at each scrape (a request by the monitoring
+   * system).
+   */
   watch: (sources: StoredStateOptions & FileStateOptions & TableSizesOptions) => void
 }
 

@@ -6,8 +6,8 @@ import { type CachedReadOptions, cachedRead } from './cached-read.ts'
 import { registerRead, type Sample } from './samples.ts'
 
 /**
- * The default metrics that are left out: gauges whose names look like counters, and metrics that call undocumented
- * functions of Node.js. `nodejs_active_resources` replaces the latter.
+ * The default metrics that are not registered: gauges whose names look like counters, and metrics that call
+ * undocumented functions of Node.js. `nodejs_active_resources` replaces the latter.
  */
 const omitted = [
   ...['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'],
@@ -15,8 +15,8 @@ const omitted = [
 ]
 
 /**
- * Registers the metrics of the process: CPU, memory, heap, garbage collection, event loop, and threads. Call this only
- * once per process, because the observer of garbage collections is never removed.
+ * Registers the metrics of the process and of this thread: CPU, memory, heap, garbage collection, event loop, and the
+ * number of threads. Call this only once per thread, because the observer of garbage collections is never removed.
  */
 export function processMetrics(registry: Registry): void {
   collectDefaultMetrics({ register: registry })
@@ -38,8 +38,7 @@ export function processMetrics(registry: Registry): void {
 const sampleOf = (value: number | undefined): Sample[] => (value === undefined ? [] : [{ labels: {}, value }])
 
 /**
- * Returns the number of threads, including report threads and those of Node.js itself; undefined on systems without
- * /proc.
+ * Returns the number of threads, including report threads and the threads of Node.js itself; undefined except on Linux.
  */
 function threads(): number | undefined {
   if (process.platform !== 'linux') return undefined
@@ -49,7 +48,7 @@ function threads(): number | undefined {
 
 export interface FileStateOptions extends Omit<CachedReadOptions<unknown>, 'read' | 'freshMs' | 'limitMs'> {
   db: Pick<Database, 'measure'>
-  /** Returns the space for report files; null if the store has no limit. */
+  /** Returns the free and total space for report files; null if the store has no limit. */
   space: () => Promise<{ freeBytes: number; totalBytes: number } | null>
 }
 

@@ -11,8 +11,8 @@ export interface MetricsRouteOptions {
 export const metricsType = Registry.PROMETHEUS_CONTENT_TYPE
 
 /**
- * Serves GET /metrics to administrators. This request is never rejected because of overload, since its response shows
- * the overload.
+ * Serves GET /metrics to administrators. This request is never rejected because of overload, since its response is
+ * needed to diagnose overload.
  */
 export const metricsRoute: FastifyPluginAsync<MetricsRouteOptions> = async (app, { read }) => {
   const about = { operationId: 'readMetrics', summary: 'Metrics in the Prometheus text format', tags: ['meta'] }

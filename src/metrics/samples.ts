@@ -1,10 +1,10 @@
 import { Counter, Histogram, type Metric, type Registry } from 'prom-client'
 
-export type Labels = Readonly<Record<string, string>>
+export type MetricLabels = Readonly<Record<string, string>>
 
-/** One line of a metric. `metricName` differs from the name of the metric only for histograms. */
+/** One line of a metric. `metricName` is set only for histograms, because the names of their lines have suffixes. */
 export interface Sample {
-  labels: Labels | Readonly<Record<string, string | number>>
+  labels: MetricLabels | Readonly<Record<string, string | number>>
   value: number
   metricName?: string
 }
@@ -19,14 +19,14 @@ export interface ReadMetric {
   read: () => Iterable<Sample>
 }
 
-/** Registers a metric that is computed at each scrape and costs nothing between scrapes. */
+/** Registers a metric whose samples are computed only when the metrics are read. */
 export function registerRead(registry: Registry, { name, help, type, read }: ReadMetric): void {
   const get = async () => ({ name, help, type, values: [...read()], aggregator: 'sum' })
-  // At run time, the registry needs only these members, but its types accept only its own classes.
+  // At run time, the registry needs only these members, but its types accept only prom-client's own classes.
   registry.registerMetric({ name, help, type, get } as unknown as Metric)
 }
 
-/** Upper bounds in seconds for the durations of requests, calls and statements. */
+/** Upper bounds in seconds for the durations of requests, webhook calls and write transactions. */
 export const durationBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const
 
 /** The counts of a histogram: one per bound, one for values above all bounds, and the sum of the values. */
@@ -35,7 +35,7 @@ export type Counts = Float64Array
 export const newCounts = (bounds: readonly number[]): Counts => new Float64Array(bounds.length + 2)
 
 /** Adds a value to a histogram, without allocating memory. */
-export function addTo(counts: Counts, bounds: readonly number[], value: number): void {
+export function observeValue(counts: Counts, bounds: readonly number[], value: number): void {
   let at = 0
   while (at < bounds.length && value > (bounds[at] as number)) at++
   counts[at] = (counts[at] as number) + 1
@@ -43,7 +43,7 @@ export function addTo(counts: Counts, bounds: readonly number[], value: number):
 }
 
 /** Returns the number of values in a histogram. */
-export function totalOf(counts: Counts): number {
+export function observations(counts: Counts): number {
   let total = 0
   for (let at = 0; at < counts.length - 1; at++) total += counts[at] as number
   return total
@@ -52,7 +52,7 @@ export function totalOf(counts: Counts): number {
 /** Returns the cumulative samples of a histogram. */
 export function* histogramSamples(
   name: string,
-  labels: Labels,
+  labels: MetricLabels,
   counts: Counts,
   bounds: readonly number[],
 ): Iterable<Sample> {

@@ -8,15 +8,15 @@ import { registerRead, type Sample } from './samples.ts'
 export interface StoredStateOptions extends Omit<CachedReadOptions<unknown>, 'read' | 'freshMs' | 'limitMs'> {
   db: Database
   queue: Pick<MeasuredQueue, 'backlog'>
-  /** Whether backups are scheduled. Otherwise, the metrics of backups have no samples. */
+  /** Whether backups are scheduled; if not, the backup metrics have no samples. */
   hasBackups: boolean
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
 }
 
 /**
- * The counted rows by state (each number is at most `maxCounted`), when the earliest delivery became due, the scheduled
- * backups that ended last, and the queues' backlogs.
+ * The number of rows in each state (at most `maxCounted` each), when the earliest delivery is due, the outcome of the
+ * last backups, and the queues' backlogs.
  */
 export interface StoredState {
   counts: Record<CountName, number>
@@ -29,12 +29,15 @@ const freshMs = 5_000
 const limitMs = 2_000
 
 /**
- * What is counted: a table, and a condition that an index covers. The values in conditions are literals, because
- * otherwise partial indexes would not be used.
+ * What to count: the rows of a table that meet a condition, found through an index. Conditions contain literals instead
+ * of parameters, so that partial indexes are used.
  */
 const counted = {
   pendingTasks: `tasks where status = 'pending'`,
   runningTasks: `tasks where status = 'in_progress'`,
+  waitingJobs: `declared_jobs where status = 'waiting'`,
+  runningJobs: `declared_jobs where status = 'running'`,
+  failedJobs: `declared_jobs where status = 'failed'`,
   waitingDeliveries: `deliveries where status = 'pending'`,
   activeWebhooks: `webhooks where status = 'active' and failing_since is null`,
   failingWebhooks: `webhooks where status = 'active' and failing_since is not null`,
@@ -43,27 +46,32 @@ const counted = {
 } as const
 type CountName = keyof typeof counted
 
-/** Counts rows, at most `maxCounted` index entries, so that the cost does not grow with the data. */
-export const countOf = (name: CountName) =>
+/** Returns SQL that counts at most `maxCounted` index entries, so that its cost does not grow with the data. */
+export const boundedCount = (name: CountName) =>
   sql<number>`(select count(*) from (select 1 from ${sql.raw(counted[name])} limit ${sql.lit(maxCounted)}) as counted)`
 
-/** When the first delivery became due, by rank of its endpoint; the index of due times begins with the rank. */
+/**
+ * SQL for the earliest due time of a delivery: one query per rank, because the index of due times begins with the rank.
+ */
 export const earliestDues = [0, 1, 2].map(
   (rank) =>
     sql<string | null>`(
       select min(due_at) from delivery_owners where rank = ${sql.lit(rank)} and due_at is not null)`,
 )
 
-/** When the last complete backup ended, and the outcome of the last one. The table has few rows. */
+/**
+ * SQL for the end of the last completed backup, and for the status of the last backup that ended. The table has few
+ * rows.
+ */
 const backups = [
   sql`(select max(finished_at) from backups where status = 'completed')`,
   sql`(select status from backups where status <> 'running' order by scheduled_for desc limit 1)`,
 ]
 
-/** Reads all counts in one statement, over the reserved connections. */
+/** Reads the state over the reserved connections, with all counts in one statement. */
 async function readState(db: Database, queue: StoredStateOptions['queue']): Promise<StoredState> {
   const names = Object.keys(counted) as CountName[]
-  const columns = [...names.map(countOf), ...earliestDues, ...backups].map(
+  const columns = [...names.map(boundedCount), ...earliestDues, ...backups].map(
     (column, at) => sql`${column} as ${sql.ref(`value_${at}`)}`,
   )
   const { rows } = await sql<Record<string, number | string | null>>`select ${sql.join(columns)}`.execute(
@@ -122,6 +130,11 @@ const gauges: readonly [name: string, help: string, read: ReadSamples][] = [
     byState({ pending: 'pendingTasks', in_progress: 'runningTasks' }),
   ],
   [
+    'plinth_jobs',
+    `Jobs of the definition by state, ${most} of each; failed ones as long as they are kept`,
+    byState({ waiting: 'waitingJobs', running: 'runningJobs', failed: 'failedJobs' }),
+  ],
+  [
     'plinth_webhooks',
     `Webhooks by state, ${most} of each; failing means active with failed calls`,
     byState(webhookStates),
@@ -138,7 +151,7 @@ const gauges: readonly [name: string, help: string, read: ReadSamples][] = [
   ],
 ]
 
-/** Returns the gauges of scheduled backups; they have no samples without such backups. */
+/** Returns the gauges of backups; they have no samples if no backups are scheduled. */
 const backupGauges = (hasBackups: boolean): typeof gauges => [
   [
     'plinth_backup_age_seconds',
@@ -155,9 +168,9 @@ const backupGauges = (hasBackups: boolean): typeof gauges => [
 ]
 
 /**
- * Registers the metrics that are read from the database. Returns a function to call before each scrape, which resolves with
- * the state and never rejects. If the database does not respond within two seconds, the state is null, these metrics have
- * no samples, and `plinth_database_up` is 0.
+ * Registers the metrics that are read from the database. Returns a function to call before each scrape. It resolves
+ * with the state and never rejects. If reading fails or takes more than two seconds, the state is null, these metrics
+ * have no samples, and `plinth_database_up` is 0.
  */
 export function storedState(registry: Registry, options: StoredStateOptions): () => Promise<StoredState | null> {
   const { db, queue, now, hasBackups } = options

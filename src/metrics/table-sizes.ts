@@ -9,10 +9,10 @@ export interface TableSizesOptions {
   tableSizes: () => Promise<Size[] | null>
 }
 
-/** How many tables have a sample of their own, because a database may contain any number of other tables. */
+/** The maximum number of tables with a sample of their own; a database may contain any number of tables. */
 const maxTables = 100
 
-/** Registers the sizes of tables. Returns a function to call before each scrape; it never rejects. */
+/** Registers the metric of table sizes. Returns a function to call before each scrape; it never rejects. */
 export function tableSizesState(registry: Registry, { tableSizes }: TableSizesOptions): () => Promise<void> {
   let sizes: Size[] = []
   registerRead(registry, {
@@ -26,7 +26,7 @@ export function tableSizesState(registry: Registry, { tableSizes }: TableSizesOp
   }
 }
 
-/** Returns a sample for each table, and one for the sum of the tables beyond `maxTables`. */
+/** Returns a sample for each of the `maxTables` largest tables, and one for the total size of the others. */
 function samplesOf(sizes: readonly Size[]): Sample[] {
   const rest = sizes.slice(maxTables).reduce((sum, { bytes }) => sum + bytes, 0)
   const shown = [...sizes.slice(0, maxTables), ...(rest > 0 ? [{ table: '(others)', bytes: rest }] : [])]

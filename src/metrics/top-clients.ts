@@ -5,13 +5,14 @@ const periodMs = 60_000
 const maxCounted = 100
 const maxShown = 10
 
-/** The number of requests by client in one period. */
+/** The number of requests from each client in one period. */
 type Counted = Map<string, { requests: number }>
 
 /**
- * Counts requests by client, and registers a metric of the ten busiest clients of the last minute. Uses the
- * space-saving algorithm, which counts at most 100 clients at a time: a new client replaces the client with the fewest
- * requests and continues from that client's count. A busy client is therefore never missed. `monotonic` is in ms.
+ * Registers a metric of the ten busiest clients of the last minute. Returns a function that counts one request of a
+ * client. Uses the space-saving algorithm, which counts at most 100 clients at a time: a new client replaces the client
+ * with the fewest requests and continues from that client's count. A client with more than 1 % of a period's requests
+ * is therefore never missed. `monotonic` is in ms.
  */
 export function topClients(registry: Registry, monotonic: () => number): (client: string) => void {
   let current: Counted = new Map()
@@ -50,8 +51,8 @@ function removeFewest(counted: Counted): number {
 }
 
 /**
- * Estimates the requests of the last minute: all requests of the current period, plus a share of those of the previous
- * period. The share is the part of the previous period that lies within the last minute.
+ * Returns the clients with the most requests in the last minute. Each number is an estimate: the client's requests of
+ * the current period, plus those of the previous one in proportion to its overlap with the last minute.
  */
 function busiest(current: Counted, previous: Counted, share: number) {
   const clients = new Set([...current.keys(), ...previous.keys()])

@@ -1,9 +1,18 @@
 import type { Registry } from 'prom-client'
-import { queues, type Run } from '../queue/queue.ts'
+import { queues, type WorkCall } from '../queue/queue.ts'
 import type { OnCommit } from '../storage/database.ts'
-import { counter, durationBounds, histogram } from './samples.ts'
+import {
+  counter,
+  durationBounds,
+  histogram,
+  histogramSamples,
+  newCounts,
+  observations,
+  observeValue,
+  registerRead,
+} from './samples.ts'
 
-/** The outcome of a call to a webhook's address. */
+/** The outcome of a call to a webhook's URL. */
 export interface CallReport {
   delivered: boolean
   error: string | null
@@ -14,7 +23,7 @@ export interface CallReport {
  * The outcome of one attempt to generate a report; `rows` and `bytes` describe a complete file, so they are 0 after a
  * failure.
  */
-export interface ReportEnd {
+export interface ReportOutcome {
   format: string
   seconds: number
   outcome: 'completed' | 'failed'
@@ -22,10 +31,14 @@ export interface ReportEnd {
   bytes: number
 }
 
-/** The functions with which the queue, the reports, the webhooks and the database report their work. */
+/** The outcome of one attempt to run a job of the definition. */
+type JobOutcome = 'completed' | 'failed' | 'retried'
+
+/** Callbacks through which the queue, reports, webhooks and the database report their work. */
 export interface WorkReports {
-  onRun: (run: Run) => void
-  onReport: (report: ReportEnd) => void
+  onRun: (run: WorkCall) => void
+  onReport: (report: ReportOutcome) => void
+  onJobEnded: (job: string, outcome: JobOutcome) => void
   onCalled: (due: unknown, outcome: CallReport) => void
   onDropped: (owner: string, dropped: number) => void
   onCommit: OnCommit
@@ -41,7 +54,7 @@ export function workMetrics(registry: Registry): WorkReports {
   return { ...queueMetrics(registry), ...webhookMetrics(registry), onCommit: commitMetrics(registry) }
 }
 
-function queueMetrics(registry: Registry): Pick<WorkReports, 'onRun' | 'onReport'> {
+function queueMetrics(registry: Registry): Pick<WorkReports, 'onRun' | 'onReport' | 'onJobEnded'> {
   const labelNames = ['kind', 'outcome']
   const jobs = {
     name: 'plinth_queue_jobs_total',
@@ -62,11 +75,17 @@ function queueMetrics(registry: Registry): Pick<WorkReports, 'onRun' | 'onReport
     labelNames: ['format', 'outcome'],
   }
   const attempts = histogram(registry, reports, longBounds)
+  const declared = counter(registry, {
+    name: 'plinth_job_attempts_total',
+    help: 'Attempts of the definition’s jobs in this process, by job and outcome; retried means failed and due again',
+    labelNames: ['job', 'outcome'],
+  })
   return {
     onRun: ({ queue: kind, jobs: count, seconds, outcome }) => {
       processed.inc({ kind, outcome }, count)
       durations.observe({ kind, outcome }, seconds)
     },
+    onJobEnded: (job, outcome) => declared.inc({ job, outcome }),
     onReport: (report) => {
       const { format, seconds, outcome } = report
       attempts.observe({ format, outcome }, seconds)
@@ -76,7 +95,10 @@ function queueMetrics(registry: Registry): Pick<WorkReports, 'onRun' | 'onReport
   }
 }
 
-/** The possible outcomes of calls. Failed calls have the error class that their delivery shows. */
+/**
+ * The possible outcomes of calls. The outcome of a failed call is derived from the error that is stored with the
+ * delivery.
+ */
 const callOutcomes = [
   ...['delivered', 'http_3xx', 'http_4xx', 'http_5xx', 'unreachable', 'timeout', 'connection_reset', 'tls'],
   ...['invalid_response', 'invalid_request', 'sender_closed', 'failed', 'other'],
@@ -89,24 +111,37 @@ function callOutcome({ delivered, error }: CallReport): string {
   return callOutcomes.includes(outcome) ? outcome : 'other'
 }
 
+/** Registers the metrics of calls to webhooks. A call only adds to numbers, because there may be thousands a second. */
 function webhookMetrics(registry: Registry): Pick<WorkReports, 'onCalled' | 'onDropped'> {
-  const calls = counter(registry, {
-    name: 'plinth_webhook_calls_total',
+  const [calls, duration] = ['plinth_webhook_calls_total', 'plinth_webhook_call_duration_seconds']
+  const counts = new Map(callOutcomes.map((outcome) => [outcome, 0]))
+  registerRead(registry, {
+    name: calls,
     help: 'Calls to the addresses of webhooks by this process, by outcome',
-    labelNames: ['outcome'],
+    type: 'counter',
+    read: () => Array.from(counts, ([outcome, value]) => ({ labels: { outcome }, value })),
   })
-  for (const outcome of callOutcomes) calls.inc({ outcome }, 0)
-  const help = 'Duration of calls to the addresses of webhooks, by whether the event was delivered'
-  const about = { name: 'plinth_webhook_call_duration_seconds', help, labelNames: ['delivered'] }
-  const durations = histogram(registry, about, [...durationBounds, 30])
+  const bounds = [...durationBounds, 30]
+  const durations = { true: newCounts(bounds), false: newCounts(bounds) }
+  registerRead(registry, {
+    name: duration,
+    help: 'Duration of calls to the addresses of webhooks, by whether the event was delivered',
+    type: 'histogram',
+    read: function* () {
+      for (const [delivered, times] of Object.entries(durations)) {
+        if (observations(times) > 0) yield* histogramSamples(duration, { delivered }, times, bounds)
+      }
+    },
+  })
   const dropped = counter(registry, {
     name: 'plinth_webhook_deliveries_dropped_total',
     help: 'Waiting deliveries dropped because their owner had too many, added at most once an hour for each owner',
   })
   return {
     onCalled: (_due, outcome) => {
-      calls.inc({ outcome: callOutcome(outcome) })
-      durations.observe({ delivered: String(outcome.delivered) }, outcome.durationMs / 1_000)
+      const name = callOutcome(outcome)
+      counts.set(name, (counts.get(name) ?? 0) + 1)
+      observeValue(outcome.delivered ? durations.true : durations.false, bounds, outcome.durationMs / 1_000)
     },
     onDropped: (_owner, count) => dropped.inc(count),
   }

@@ -1,16 +1,16 @@
 import { ConfigError } from '../startup-errors.ts'
 import { type ComparedSettings, type NodeFacts, sharedSettings } from './node.ts'
 
-/** How one node differs from another. */
-export interface Differences {
-  /** Differences with which the node must not use the database. */
+/** The differences between two nodes. */
+export interface NodeDifferences {
+  /** Differences that prevent this node from using the database. */
   refused: string[]
   /** Differences that are allowed, as during a rolling upgrade. */
   allowed: string[]
 }
 
-/** Returns how this node differs from another node, in sentences that name both values and the other process. */
-export function differencesBetween(own: NodeFacts, other: NodeFacts): Differences {
+/** Returns the differences between this node and another node, as sentences that name the other process. */
+export function differencesBetween(own: NodeFacts, other: NodeFacts): NodeDifferences {
   const at = `process ${other.pid} on ${other.hostname} (release ${other.version})`
   const settings = settingDifferences(own, other, at)
   const { lacking, additional } = definitionDifferences(own, other, at)
@@ -21,8 +21,8 @@ export function differencesBetween(own: NodeFacts, other: NodeFacts): Difference
 }
 
 /**
- * Compares this node with all others and returns the allowed differences. Throws `ConfigError` with all differences that
- * are refused.
+ * Compares this node with the others and returns the differences that are allowed. Throws a `ConfigError` that lists
+ * the differences that are not allowed, if there are any.
  */
 export function checkAgreement(own: NodeFacts, others: readonly NodeFacts[]): string[] {
   const all = others.map((other) => differencesBetween(own, other))
@@ -39,7 +39,7 @@ function settingDifferences(own: NodeFacts, other: NodeFacts, at: string) {
     ComparedSettings,
     ComparedSettings,
   ]
-  // Another release may compare other settings.
+  // Compare only the settings that both nodes publish: another release may publish other settings.
   const names = Object.keys(here).filter((name) => name in there && here[name] !== there[name])
   return names.map((name) => ({
     isShared: sharedSettings.includes(name),
@@ -50,8 +50,8 @@ function settingDifferences(own: NodeFacts, other: NodeFacts, at: string) {
 type Resources = Readonly<Record<string, readonly string[]>>
 
 /**
- * Returns how this node's definition differs from another's. `lacking`: missing resources, which are refused. `additional`:
- * additional resources and fields, and missing fields, which are allowed.
+ * Returns how this node's definition differs from another node's. `lacking`: missing resources, which are not allowed.
+ * `additional`: additional resources and fields, and missing fields, which are all allowed.
  */
 function definitionDifferences(own: NodeFacts, other: NodeFacts, at: string) {
   if (own.definition === other.definition) return { lacking: [], additional: [] }

@@ -4,15 +4,15 @@ import { iso } from '../storage/ids.ts'
 import type { NodesTable } from '../storage/tables/administration.ts'
 import type { ComparedSettings } from './node.ts'
 
-/** A node without a heartbeat for longer than this is lost. */
+/** A node whose last heartbeat is older than this is lost. */
 const lostAfterMs = 40_000
-/** The most nodes that `storedNodes` returns. */
+/** The maximum number of nodes that `storedNodes` returns. */
 const maxListed = 1_000
 
-/** A node as `GET /api/nodes` and `plinth nodes` show it. */
+/** A node as shown by `GET /api/nodes` and `plinth nodes`. */
 export interface NodeView {
   id: string
-  /** Whether this process responds; always false for commands. */
+  /** Whether this is the process that responds; always false in `plinth nodes`. */
   self: boolean
   status: 'live' | 'lost'
   hostname: string
@@ -20,7 +20,7 @@ export interface NodeView {
   version: string
   roles: string[]
   baseUrl: string
-  /** The newest migration that the node's release knows. */
+  /** The newest migration in the node's release. */
   schemaVersion: string
   /** A digest of the definition's resources and fields. */
   definition: string
@@ -29,14 +29,14 @@ export interface NodeView {
   heartbeatAt: string
 }
 
-/** Returns the instant since when a live node has had a heartbeat. */
+/** Returns the earliest possible time of a live node's last heartbeat. */
 export const liveSince = (nowMs: number): string => iso(nowMs - lostAfterMs)
 
-/** Returns the rows of the nodes, newest first and at most 1,000: those that run, and those lost in the last day. */
+/** Returns the rows of the nodes, newest first, at most 1,000: live nodes, and nodes lost in the last day. */
 export const storedNodes = ({ read }: Pick<Database, 'read'>): Promise<NodesTable[]> =>
   read.selectFrom('nodes').selectAll().orderBy('startedAt', 'desc').orderBy('id', 'desc').limit(maxListed).execute()
 
-/** Returns what `plinth nodes` shows about the nodes. */
+/** Returns the nodes for `plinth nodes`: newest first, at most 1,000. */
 export const listNodes = async (db: Pick<Database, 'read'>, nowMs: number): Promise<NodeView[]> =>
   (await storedNodes(db)).map((row) => viewOf(row, nowMs))
 

@@ -5,9 +5,9 @@ import type { Database } from '../storage/database.ts'
 export interface NodeClockOptions {
   db: Database
   log: Log
-  /** The system clock in epoch ms. */
+  /** Returns the system time in ms since the epoch. */
   wall: () => number
-  /** Monotonic clock in ms. */
+  /** Returns the monotonic time in ms. */
   monotonic: () => number
   /** Called when the system clock has been changed. */
   onMoved: () => void
@@ -15,7 +15,10 @@ export interface NodeClockOptions {
 
 const measureMs = 5_000
 
-/** Creates a running node's clock. Compares it with the database's clock every five seconds, and logs differences. */
+/**
+ * Creates a running node's clock, which follows the database's clock: every five seconds, the two are compared and
+ * differences are corrected. Logs when this machine's clock is too far off, and when it is correct again.
+ */
 export async function nodeClock({ log, ...options }: NodeClockOptions): Promise<SharedClock & { close: () => void }> {
   const clock = sharedClock({ ...options, onDrift: (notice) => logDrift(log, notice) })
   await clock.measure()

@@ -7,29 +7,32 @@ import { fingerprintOf } from '../storage/encryption.ts'
 import { migrationNames } from '../storage/migrate.ts'
 import type { NodesTable } from '../storage/tables/administration.ts'
 
-/** The values that nodes compare, by the name of their setting. Null values are unset. */
+/** The settings that nodes compare, by name; null for a setting that is not set. */
 export type ComparedSettings = Readonly<Record<string, string | null>>
 
-/** What a node publishes about itself. */
+/** The data that a node publishes about itself. */
 export type NodeFacts = Omit<NodesTable, 'id' | 'clockAheadMs' | 'startedAt' | 'heartbeatAt'>
 
 export interface NodeOptions {
   config: Config
   definition: Pick<Definition, 'collections'>
   masterKey: Uint8Array
-  /** The release. */
+  /** The Plinth release. */
   version: string
 }
 
 /**
- * Settings with the same value on every node. A node with another value does not start. The master key is not among them:
- * the database decides which keys are valid, and two are valid during a rotation.
+ * Settings on which all nodes must agree; a node that differs does not start. The master key is not one of them: the
+ * database determines which keys are valid, and two are valid during a rotation.
  */
 export const sharedSettings: readonly string[] = ['PLINTH_BASE_URL', 'PLINTH_RESULTS_URL', 'REDIS_URL']
 
 const fingerprintLength = 16
 
-/** Returns the settings that nodes compare. Secrets become keyed digests, addresses that may differ become words. */
+/**
+ * Returns the settings that nodes compare. Fingerprints replace secrets, and words such as `set` replace addresses that
+ * may differ between nodes.
+ */
 function comparedSettings({ config, masterKey }: NodeOptions): ComparedSettings {
   const { oauth, rateLimits, storage, versions } = config
   const { jwtSharedSecret: secret } = oauth
@@ -38,7 +41,7 @@ function comparedSettings({ config, masterKey }: NodeOptions): ComparedSettings 
   return {
     PLINTH_BASE_URL: baseUrlOf(config),
     PLINTH_MASTER_KEY: `a key with the fingerprint ${fingerprintOf(masterKey)}`,
-    // Nodes may mount the same folder, and reach the same Redis, under different names.
+    // Nodes may use different names for the same mounted folder or the same Redis server.
     PLINTH_RESULTS_URL: results.startsWith('s3:') ? results : 'a folder',
     REDIS_URL: rateLimits.redisUrl === null ? null : 'set',
     PLINTH_ACCESS_TOKEN_TTL: String(oauth.accessTokenSeconds),
@@ -49,7 +52,7 @@ function comparedSettings({ config, masterKey }: NodeOptions): ComparedSettings 
   }
 }
 
-/** Returns what this process publishes about itself. */
+/** Returns the data that this process publishes about itself. */
 export function nodeFacts(options: NodeOptions): NodeFacts {
   const { config, definition, version } = options
   const resources = JSON.stringify(

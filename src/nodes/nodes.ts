@@ -11,7 +11,7 @@ const heartbeatMs = 10_000
 /** How long the row of a lost node is kept. */
 const keptMs = 86_400_000
 
-/** Deletes the rows of nodes that were lost a day ago. Returns their number. */
+/** Deletes the rows of nodes without a heartbeat for a day. Returns the number of deleted rows. */
 export async function expireNodes(db: Database, now: () => number): Promise<number> {
   const before = iso(now() - keptMs)
   const { numDeletedRows } = await db.write((tx) =>
@@ -22,7 +22,8 @@ export async function expireNodes(db: Database, now: () => number): Promise<numb
 
 /**
  * Compares a process that is about to start with the live nodes, before it migrates the database. Throws `ConfigError`
- * if they do not agree. Does nothing on SQLite, which only one process serves, and in a database without the table.
+ * if they do not agree. Does nothing on SQLite, where only one process can serve the database, or if the table `nodes`
+ * does not exist.
  */
 export async function checkBeforeMigration(db: Database, facts: () => NodeFacts): Promise<void> {
   if (db.engine.name === 'sqlite') return
@@ -31,8 +32,8 @@ export async function checkBeforeMigration(db: Database, facts: () => NodeFacts)
 }
 
 /**
- * Returns the live nodes, without processes of this machine that have been killed. A row with the process id of this
- * process is that of its predecessor: in a container, every process has the same id, and a restarted one the same name.
+ * Returns the live nodes, except processes on this machine that have been killed. A row with the host name and process
+ * id of this process is from an earlier process, because a restarted container reuses both.
  */
 async function liveNodes(db: Queryable, nowMs: number): Promise<NodeFacts[]> {
   const rows = await db.selectFrom('nodes').selectAll().where('heartbeatAt', '>=', liveSince(nowMs)).execute()
@@ -43,7 +44,7 @@ function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0)
   } catch (error) {
-    // The process of another user exists, but cannot receive a signal.
+    // EPERM: the process exists, but belongs to another user.
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
@@ -53,20 +54,20 @@ export interface RegisterOptions {
   clock: Pick<SharedClock, 'now' | 'aheadMs'>
   facts: NodeFacts
   random: RandomBytes
-  /** Called with the allowed differences to other nodes, if there are any. */
+  /** Called with the allowed differences from other nodes, if there are any. */
   onDiffering: (differences: readonly string[]) => void
   onError: (error: unknown) => void
 }
 
-/** The row of this process. */
+/** The row of this process in the table `nodes`. */
 export interface RegisteredNode {
   id: string
-  /** Ends the heartbeat and deletes the row. */
+  /** Stops the heartbeat and deletes the row. */
   leave: () => Promise<void>
 }
 
 /**
- * Adds this process to the nodes and updates its row every ten seconds. Throws `ConfigError`, and adds nothing, if it
+ * Registers this process and updates its row every ten seconds. Throws `ConfigError` and adds no row if the process
  * does not agree with a live node.
  */
 export async function registerNode(options: RegisterOptions): Promise<RegisteredNode> {
@@ -83,7 +84,7 @@ export async function registerNode(options: RegisterOptions): Promise<Registered
   }
   const differences = await db.write(async (tx) => {
     if (db.engine.name === 'sqlite') await tx.deleteFrom('nodes').execute()
-    // Two nodes that start at the same moment must see each other.
+    // The lock makes sure that two nodes that start at the same moment see each other.
     else await sql`lock table nodes in share row exclusive mode`.execute(tx)
     const others = await liveNodes(tx, clock.now())
     await beat(tx)
@@ -98,7 +99,10 @@ export async function registerNode(options: RegisterOptions): Promise<Registered
   return { id, leave: () => leave().catch(options.onError) }
 }
 
-/** Runs one heartbeat at a time. Reports only the first of consecutive failures. */
+/**
+ * Sends heartbeats, one at a time, until the returned function is called. Reports only the first of consecutive
+ * failures.
+ */
 function beating(beat: () => Promise<unknown>, onError: (error: unknown) => void): () => Promise<void> {
   let current: Promise<void> | undefined
   let isFailing = false

@@ -42,7 +42,7 @@ const NodeSchema = partialSchema(
 export interface NodeRoutesOptions {
   db: Database
   now: () => number
-  /** The id of this process. */
+  /** The id of this process in the table `nodes`. */
   nodeId?: string
 }
 

@@ -20,7 +20,7 @@ export function unrevokedPage<Row extends Listed>(
       const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
       const [createdAt = '', id = ''] = (after ?? []).map(String)
       const rows = await db.read
-        // Only the columns that both tables have are used here, so either table may be queried as `clients`.
+        // The query uses only columns that both tables have, so the type of `clients` also fits API keys.
         .selectFrom(table as 'clients')
         .selectAll()
         .where('revokedAt', 'is', null)

@@ -15,7 +15,7 @@ const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
 export const InstantOrNull = (description: string) =>
   OrNull(Type.String({ format: 'date-time', description, examples: [null] }))
 
-/** A non-empty line of text. */
+/** Matches a single line of text that is not blank. */
 const line = '^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\x00-\\x20\\x7f-\\xa0][^\\x00-\\x1f\\x7f-\\x9f]*$'
 
 const Label = Type.String({ description: '1 to 200 characters' })
@@ -121,7 +121,7 @@ const Secret = Type.String({
 
 /** A client as returned by the API. */
 export const ClientView = partialSchema(Type.Object(client))
-/** A client with its new secret; no other response contains the secret. */
+/** A client with its new secret, which no other response contains; a public client has none. */
 export const CreatedClient = Type.Object({ ...client, secret: Type.Optional(Secret) })
 
 const limits = {

@@ -1,5 +1,5 @@
 import type { apiHeaderNames } from '../http/headers/header-names.ts'
-import type { Schema } from './schemas.ts'
+import type { MediaType, Schema } from './schemas.ts'
 
 export interface Header {
   description: string
@@ -13,17 +13,14 @@ export interface Parameter extends Header {
   example?: unknown
 }
 
-export interface Reference {
+export interface SchemaReference {
   $ref: string
   description?: string
 }
 
-export type Content = Record<
-  string,
-  { schema?: Schema; example?: unknown; examples?: Record<string, { value: unknown }> }
->
+export type Content = Record<string, MediaType>
 
-/** An operation that a response leads to; `parameters` takes values from the response (OpenAPI 3.1, Link Object). */
+/** An operation that clients can call next; `parameters` takes values from the response (OpenAPI 3.1, Link Object). */
 export interface OperationLink {
   operationId: string
   parameters: Readonly<Record<string, string>>
@@ -32,7 +29,7 @@ export interface OperationLink {
 
 export interface Response {
   description: string
-  headers?: Record<string, Header | Reference>
+  headers?: Record<string, Header | SchemaReference>
   content?: Content
   links?: Readonly<Record<string, OperationLink>>
 }
@@ -132,8 +129,8 @@ const preference = (example: string, more: readonly string[] = []) =>
   condition('Prefer', `Preferences (RFC 7240): ${[strict, ...more].join('; ')}`, example)
 
 /**
- * Request headers that change what an operation does, by name. Tools send the examples unchanged, so each example is a
- * condition that always holds, such as a tag that no resource has, or a date before or after every change.
+ * Request headers that change what an operation does, by name. Tools send the examples unchanged, so the preconditions
+ * in them never fail: for instance, they use a tag that no resource has, or a date before or after every change.
  */
 export const headerParameters = {
   'If-Match': condition(
@@ -180,10 +177,20 @@ export const headerParameters = {
 
 export type HeaderParameterName = keyof typeof headerParameters
 
+/** The content of a response that sends changes of resources. */
+export const eventStream = {
+  schema: {
+    type: 'string',
+    description:
+      'Server-Sent Events, one for each change: `created` and `updated` with the resource as JSON in `data`, `removed` with its id, and `reset` if changes may be missing',
+    examples: ['id: 42-p9Zr2LkA\nevent: removed\ndata: {"id":7}\n\n'],
+  },
+}
+
 /** Returns references to request headers, for an operation. */
-export const parameterReferences = (names: readonly HeaderParameterName[]): Reference[] =>
+export const parameterReferences = (names: readonly HeaderParameterName[]): SchemaReference[] =>
   names.map((name) => ({ $ref: `#/components/parameters/${name}` }))
 
 /** Returns references to response headers, for a response. */
-export const headerReferences = (names: readonly HeaderName[]): Record<string, Reference> =>
+export const headerReferences = (names: readonly HeaderName[]): Record<string, SchemaReference> =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))

@@ -24,7 +24,10 @@ export function startScriptOf({ documents, baseUrl, clientId, firstCalls }: Docs
   return `const known = ${JSON.stringify(known, null, 2)}\n${script}`
 }
 
-/** Disables every feature that would contact another host. The page's CSP would block such requests anyway. */
+/**
+ * The settings of the API reference. They disable every feature that would contact another host; the page's CSP would
+ * block such requests anyway.
+ */
 const configuration = {
   withDefaultFonts: false,
   telemetry: false,
@@ -37,7 +40,8 @@ const configuration = {
 }
 
 /**
- * Returns Markdown that explains how to get a token and make the first call. It precedes the description of each document.
+ * Returns Markdown that explains how to get a token and make the first call. It precedes the description of each
+ * document.
  */
 function startHere(baseUrl: string, clientId: string | null, calls: DocsStart['firstCalls']): string {
   const open = calls.find(({ isPublic }) => isPublic)
@@ -61,8 +65,8 @@ address and password were printed at the first start. Then press **Test Request*
 }
 
 /**
- * Runs in the browser. Fetches the documents, inserts the introduction before each description, and removes the link to this
- * page. If login is available, *Authorize* offers it first.
+ * Runs in the browser. Fetches the documents, inserts the introduction before each description, and removes the link to
+ * this page. If login is available, *Authorize* offers it first.
  */
 const script = `
 const withLogin = ({ flows, ...scheme }) => {

@@ -7,9 +7,9 @@ import { withNumberFormats } from './numbers.ts'
 import { failures, isPage, operationOf } from './operation.ts'
 import type { Operation, Route } from './operation-types.ts'
 import { prune, shareParameters } from './reuse.ts'
-import { capital, namesOf, plain, type Schema, schemaNames, wholeOf } from './schemas.ts'
+import { capital, operationSchemaNames, plain, type Schema, schemaNames, wholeOf } from './schemas.ts'
 import { type OfferedScopes, securitySchemes } from './security.ts'
-import { type Selected, type Selection, selected } from './selection.ts'
+import { type RouteSelection, type Selected, selected } from './selection.ts'
 import { type EventType, webhooksOf } from './webhooks.ts'
 
 /** Handwritten operations, by path and method, for routes without schemas. */
@@ -19,7 +19,7 @@ export interface HandwrittenOperations {
   paths: Record<string, Record<string, Operation>>
 }
 
-export interface DocumentOptions extends Selection {
+export interface DocumentOptions extends RouteSelection {
   /** The title of the document. */
   title: string
   /** The information about the service that its author provides. */
@@ -68,8 +68,8 @@ export function documentOf(routes: readonly Route[], options: DocumentOptions): 
     openapi: '3.1.0',
     info: infoOf(options),
     externalDocs: { description: 'This document as an interactive page', url: `${baseUrl}/docs` },
-    // The base URL comes first: it is the only server that serves every path, and tools that ignore a path's `servers` use
-    // the first entry.
+    // The base URL comes first: it is the only server that serves every path, and tools that ignore a path's `servers`
+    // use the first entry.
     servers: options.prefixes.map((prefix) => ({ url: baseUrl + prefix })),
     tags: tagsOf([...operations.map(({ operation }) => operation), ...callsOf(webhooks)], options.tags),
     paths,
@@ -113,7 +113,7 @@ function nameReads(routes: readonly Route[], names: ReturnType<typeof schemaName
   for (const { schema } of routes) {
     const answer = schema.response?.['200']
     if (!schema.operationId?.startsWith('read') || !answer) continue
-    names.refer(wholeOf(answer), namesOf(schema.operationId).answer)
+    names.refer(wholeOf(answer), operationSchemaNames(schema.operationId).answer)
   }
 }
 
@@ -125,8 +125,8 @@ interface Described {
 }
 
 /**
- * Returns a route's operation; empty for browser pages, and for routes that have neither schemas nor a handwritten
- * operation.
+ * Returns a route's operation; empty for browser pages, and for routes of the authorization server that have neither an
+ * operation id nor a handwritten operation.
  */
 function describe(
   route: Selected,
@@ -163,7 +163,7 @@ function withExample(schema: Schema, name: string): Schema {
 
 /** The headers and errors that the policies add to every operation. A new policy must add its own here. */
 export interface Everywhere {
-  /** Headers in every response, described only once, in the document's description. */
+  /** Headers that any response may have, described only once, in the document's description. */
   headers: readonly HeaderName[]
   /** Error codes that any request can cause. */
   problems: readonly ProblemCode[]

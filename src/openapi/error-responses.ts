@@ -34,8 +34,8 @@ const ofCodes = {
 }
 
 /**
- * The schemas of the error body and the error codes. A single schema contains the members of all error formats, all of them
- * optional, so that generated clients have a single error type.
+ * The schemas of the error body and the error codes. A single schema contains the members of all error formats, all of
+ * them optional, so that generated clients have a single error type.
  */
 export const errorSchemas: Record<string, Schema> = {
   ErrorCode: { type: 'string', enum: Object.keys(problems), description: 'A stable code for programs' },
@@ -78,7 +78,10 @@ const headersOfStatus: Record<number, readonly HeaderName[]> = {
   503: ['Retry-After'],
 }
 
-/** Returns one response component for each error status in the registry, `Error` for all other errors, and `NotModified`. */
+/**
+ * Returns one response component for each error status in the registry, `Error` for all other errors, and
+ * `NotModified`.
+ */
 export function errorResponses(baseUrl: string): Record<string, Response> {
   const statuses = new Set(Object.values(problems).map(([status]) => status))
   const byStatus = [...statuses].map((status) => [

@@ -10,8 +10,8 @@ const byFormat: Record<string, string> = {
 }
 
 /**
- * Builds an example of an object from the examples of its members. Members without an example get a value that their schema
- * allows. Returns undefined if a required member has neither an example nor such a value.
+ * Builds an example of an object from the examples of its members. Members without an example get a value that their
+ * schema allows. Returns undefined if a required member has neither an example nor such a value.
  */
 export function exampleOf({ properties = {}, required = [] }: Schema): object | undefined {
   const members = Object.entries(properties).map(([name, member]): [string, unknown] => [name, sampleOf(member)])
@@ -54,7 +54,10 @@ function anyText({ format, pattern, minLength = 0, maxLength = 300 }: Schema): s
 /** Binary media types. */
 const binary = /^application\/(octet-stream|pdf|vnd\.)/
 
-/** Adds an example to every media type that has a schema, so that tools need not generate their own. */
+/**
+ * Adds an example, where possible, to each media type that has none, so that tools need not generate one. Skips binary
+ * types.
+ */
 export function withExamples<T extends { components: Record<string, Record<string, unknown>> }>(document: T): T {
   const schemas = (document.components.schemas ?? {}) as Record<string, Schema>
   const resolved = (schema: Schema): Schema => {

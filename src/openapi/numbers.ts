@@ -4,8 +4,9 @@ const data: ReadonlySet<string> = new Set(['example', 'examples', 'default', 'en
 const maxInt32 = 2 ** 31 - 1
 
 /**
- * Adds number formats to a document: `double` for numbers, and `int64` for integers unless their maximum fits in 32 bits.
- * Without a format, clients in Go, Java and Rust parse 123456789.99 as a 32-bit float.
+ * Adds number formats to a document: `double` for numbers, `int32` for integers whose maximum fits in 32 bits, and
+ * `int64` for other integers. Without a format, generated clients in Go, Java and Rust parse 123456789.99 as a 32-bit
+ * float.
  */
 export function withNumberFormats<T>(value: T, parent = ''): T {
   if (typeof value !== 'object' || value === null) return value

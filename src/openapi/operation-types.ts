@@ -6,8 +6,8 @@ import type {
   HeaderParameterName,
   OperationLink,
   Parameter,
-  Reference,
   Response,
+  SchemaReference,
 } from './components.ts'
 import type { Schema } from './schemas.ts'
 
@@ -19,15 +19,14 @@ declare module 'fastify' {
     headers?: readonly HeaderName[]
     /** Request headers that the operation honors, in addition to those that are implied. */
     requestHeaders?: readonly HeaderParameterName[]
-    /** The operations to which the 200 response leads, by name. */
+    /** The operations that clients can call after a 200 response, by name. */
     links?: Readonly<Record<string, OperationLink>>
     /** The media types of a request body that is a file. */
     bodyTypes?: readonly string[]
     /** Whether the request body is optional. */
     bodyOptional?: boolean
     /**
-     * False if the resource has no revision: it then has neither a strong ETag nor Last-Modified, and changes have no
-     * conditional headers.
+     * False if the resource has no revision. Last-Modified and the headers of conditional writes are then not implied.
      */
     revised?: false
   }
@@ -62,7 +61,7 @@ export interface Operation {
   description?: string
   tags?: string[]
   security?: Record<string, string[]>[]
-  parameters?: (Parameter | Reference)[]
+  parameters?: (Parameter | SchemaReference)[]
   requestBody?: { required: boolean; content: Content }
-  responses: Record<string, Response | Reference>
+  responses: Record<string, Response | SchemaReference>
 }

@@ -1,12 +1,13 @@
 import type { FastifyContextConfig } from 'fastify'
-import { mergePatch } from '../http/policies/body-parsing.ts'
+import { jsonPart } from '../http/multipart.ts'
+import { formData, mergePatch } from '../http/policies/body-parsing.ts'
 import { type ProblemCode, problems as registry } from '../http/problems/problem.ts'
-import { type Parameter, parameterReferences, type Reference } from './components.ts'
+import { type Content, type Parameter, parameterReferences, type SchemaReference } from './components.ts'
 import { describeCodes, responseName } from './error-responses.ts'
 import { sampleOf } from './examples.ts'
 import type { Operation, Route } from './operation-types.ts'
 import { describedBy, problemsOf, requestHeadersOf, successesOf } from './responses.ts'
-import { mergePatchOf, namesOf, type Schema, type SchemaNames } from './schemas.ts'
+import { mergePatchOf, operationSchemaNames, type Schema, type SchemaNames } from './schemas.ts'
 
 /** Media types of browser pages and their scripts. */
 const ofBrowsers: ReadonlySet<string> = new Set(['text/html', 'text/javascript'])
@@ -20,8 +21,8 @@ export interface OperationContext {
   /** Error codes that any request can cause. */
   problems: readonly ProblemCode[]
   /**
-   * The body schema of PUT on the same path. The PATCH body is derived from it unless the PATCH schema contains a `whole`
-   * schema.
+   * The body schema of PUT on the same path. The PATCH body is derived from it unless the PATCH schema contains a
+   * `whole` schema.
    */
   replacement: Schema | undefined
 }
@@ -33,7 +34,7 @@ export function operationOf(
   { names, problems, replacement }: OperationContext,
 ): Operation {
   const { summary, description, tags, params, querystring, body } = route.schema
-  const schemaNames = namesOf(route.schema.operationId ?? '')
+  const schemaNames = operationSchemaNames(route.schema.operationId ?? '')
   const headers = parameterReferences(requestHeadersOf(route))
   const parameters = [...parametersOf(params, 'path'), ...parametersOf(querystring, 'query'), ...headers]
   const answers = successesOf(route, (schema, suffix = '') =>
@@ -56,15 +57,16 @@ export function operationOf(
 }
 
 /**
- * Returns the security requirements; `{}` means that no token is required. Public paths also accept a token, but reject an
- * invalid one.
+ * Returns the security requirements; `{}` means that no token is required. Public paths also accept a token, but reject
+ * an invalid one.
  */
 function securityOf({ scope, orScope }: FastifyContextConfig): Operation['security'] {
   if (scope === 'own') return []
   const scopes = scope === undefined || scope === 'any' || scope === 'public' ? [] : [scope]
   const either = orScope === undefined ? [] : [{ oauth2: [orScope] }]
   const open = scope === 'public' ? [{}] : []
-  // `bearer` precedes `oauth2`: tools prefer the first scheme, and `bearer` works with any token, regardless of its source.
+  // `bearer` precedes `oauth2`: tools prefer the first scheme, and `bearer` works with any token, regardless of its
+  // source.
   return [...open, { bearer: [] }, { oauth2: scopes }, ...either]
 }
 
@@ -87,10 +89,30 @@ function requestBodyOf({ schema, config }: Route, replacement: Schema | undefine
   const { whole = replacement } = schema.body as { whole?: Schema }
   const body = refer(isPatch && whole ? mergePatchOf(whole) : (schema.body as Schema))
   // The most specific media type comes first, because generated clients send the first media type listed.
-  return {
-    required: !config.bodyOptional,
-    content: Object.fromEntries([...accepts, 'application/json'].map((t) => [t, { schema: body }])),
+  const types = [...accepts, 'application/json']
+  const content: Content = Object.fromEntries(types.map((type) => [type, { schema: body }]))
+  const isRequired = ((schema.body as Schema).required ?? []).length > 0
+  if (config.parts) content[formData] = formOf(config.parts, { body, isRequired }, types)
+  return { required: !config.bodyOptional, content }
+}
+
+/** Returns a form with the JSON of a body, of one of these types, and files. */
+function formOf(
+  files: Readonly<Record<string, readonly string[]>>,
+  { body, isRequired }: { body: Schema; isRequired: boolean },
+  types: readonly string[],
+) {
+  const names = Object.keys(files)
+  const schema: Schema = {
+    type: 'object',
+    ...(isRequired && { required: [jsonPart] }),
+    properties: {
+      [jsonPart]: body,
+      ...Object.fromEntries(names.map((name) => [name, { type: 'string', format: 'binary' }])),
+    },
   }
+  const parts = Object.entries({ [jsonPart]: types, ...files })
+  return { schema, encoding: Object.fromEntries(parts.map(([name, of]) => [name, { contentType: of.join(', ') }])) }
 }
 
 /** Returns a request body that is a file. */
@@ -99,8 +121,10 @@ const fileBodyOf = (types: readonly string[]) => ({
   content: Object.fromEntries(types.map((type) => [type, { schema: { type: 'string', format: 'binary' } }])),
 })
 
-/** Returns the error responses by status: references to shared responses, each with the error codes that can occur here. */
-export function failures(codes: readonly ProblemCode[]): Record<string, Reference> {
+/**
+ * Returns the error responses by status: references to shared responses, each with the error codes that can occur here.
+ */
+export function failures(codes: readonly ProblemCode[]): Record<string, SchemaReference> {
   const byStatus = Object.groupBy([...new Set(codes)], (code) => registry[code][0])
   const answers = Object.entries(byStatus).map(([status, ofStatus = []]) => [
     status,

@@ -23,8 +23,8 @@ const start = about('readDocsStart', 'The script that initializes the page', 'te
 const reference = about('readDocsReference', 'The script of the page', 'text/javascript')
 
 /**
- * Serves GET /docs, the interactive reference for the OpenAPI documents, entirely from this origin. The CSP allows only the
- * page's own two scripts and no other origin, so a token entered on the page cannot leak to a third party.
+ * Serves GET /docs, the interactive reference for the OpenAPI documents, entirely from this origin. The CSP blocks
+ * requests to any other origin, so a token entered on the page cannot leak to a third party.
  */
 export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
   const [html, startScript] = [pageOf(options), startScriptOf(options)]
@@ -44,8 +44,8 @@ export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
 }
 
 /**
- * Sends the script, which is 4 MB long and is compressed only once. For clients that do not accept gzip, decompresses it
- * while sending it (RFC 9110 §12.5.3).
+ * Sends the script, which is 4 MB long and is compressed only once. For clients that do not accept gzip, decompresses
+ * the script on the fly (RFC 9110 §12.5.3).
  */
 function sendPacked(packed: Packed, codings: string | undefined, known: string | undefined, reply: FastifyReply) {
   const isPacked = acceptsCoding(codings, 'gzip')
@@ -58,8 +58,8 @@ function sendPacked(packed: Packed, codings: string | undefined, known: string |
 }
 
 /**
- * Inline styles are allowed, because the API reference adds styles to the page. This is safe: the page contains no untrusted
- * text.
+ * Inline styles are allowed, because the API reference adds styles to the page. This is safe: the page contains no
+ * untrusted text.
  */
 const policy = [
   "default-src 'none'",
@@ -110,8 +110,8 @@ export interface Packed {
 const pack = promisify(gzip)
 
 /**
- * Extracts the API reference script from its package, which exports the script as one string. Reads the package as text,
- * because importing it would keep 4 MB of source in memory for the lifetime of the process.
+ * Extracts the API reference script from its package, which exports the script as one string. Reads the package as
+ * text, because importing it would keep 4 MB of source in memory for the lifetime of the process.
  */
 export async function packedReference(): Promise<Packed> {
   const source = await readFile(new URL(import.meta.resolve('@scalar/fastify-api-reference')), 'utf8')

@@ -4,11 +4,12 @@ import type { ProblemCode } from '../http/problems/problem.ts'
 import { acceptsKeys } from '../idempotency/policy.ts'
 import {
   type Content,
+  eventStream,
   type HeaderName,
   type HeaderParameterName,
   headerReferences,
-  type Reference,
   type Response,
+  type SchemaReference,
 } from './components.ts'
 import { exampleOf } from './examples.ts'
 import type { Declared, Route } from './operation-types.ts'
@@ -82,20 +83,24 @@ function preferOf(route: Route): HeaderParameterName {
 const isCounted = ({ schema }: Route) => schema.querystring?.properties?.sort !== undefined
 
 /**
- * Returns the declared success responses with their headers, plus 204 for `return=minimal` and 304 where they apply. If no
- * response is declared, starts from the method's default success response.
+ * Returns the declared success responses with their headers, plus 204 for `return=minimal` and 304 where they apply. If
+ * no response is declared, starts from the method's default success response.
  */
 export function successesOf(
   route: Route,
   refer: (schema: Schema, suffix?: string) => Schema,
-): Record<string, Response | Reference> {
+): Record<string, Response | SchemaReference> {
   const bare: Record<string, Declared> = { [route.method === 'DELETE' ? 204 : 200]: {} }
   const declared = Object.entries(route.schema.response ?? bare).map(([status, answer]): [string, Response] => [
     status,
     {
       description: (answer.content && answer.description) || (STATUS_CODES[status] as string),
       headers: headerReferences(headersOf(route, status)),
-      ...contentOf(answer, (schema) => responseSchema(route, schema, refer)),
+      ...withStream(
+        route,
+        status,
+        contentOf(answer, (schema) => responseSchema(route, schema, refer)),
+      ),
       ...(status === '200' && route.config.links && { links: route.config.links }),
     },
   ])
@@ -106,9 +111,15 @@ export function successesOf(
   return { ...Object.fromEntries(declared), ...(isShortened && minimal), ...(conditional && notModified) }
 }
 
+/** Adds the event stream to the content of a response, if the route has one. */
+function withStream({ config }: Route, status: string, { content }: { content?: Content }): { content?: Content } {
+  if (!content) return {}
+  return { content: config.streams && status === '200' ? { ...content, 'text/event-stream': eventStream } : content }
+}
+
 /**
- * Returns the schema of the full response, regardless of `fields`, so that generated clients know which members a resource
- * always has.
+ * Returns the schema of the full response, regardless of `fields`, so that generated clients know which members a
+ * resource always has.
  */
 function responseSchema({ config }: Route, schema: Schema, refer: (schema: Schema, suffix?: string) => Schema): Schema {
   const shape = (one: Schema): Schema => refer(wholeOf(one))
@@ -159,11 +170,11 @@ function mediaType([type, { schema = {} }]: [string, Content[string]], refer: (s
   return [bare, isJsonFile ? {} : { schema: refer(schema) }]
 }
 
-/** Returns whether the route writes to a single resource; such writes can be conditional (RFC 9110 §13.1). */
+/** Returns whether the route writes to a resource with a revision; such writes can be conditional (RFC 9110 §13.1). */
 export const isChange = ({ method, schema, config }: Route): boolean =>
   schema.params !== undefined && config.revised !== false && /^(PUT|PATCH|DELETE)$/.test(method)
 
-/** Returns the description of an operation: who may call it, and how to call it safely. */
+/** Returns the default description of an operation: who may call it, and what it supports. */
 export function describedBy(route: Route): string {
   const { config, schema } = route
   const query = schema.querystring?.properties ?? {}
@@ -172,6 +183,8 @@ export function describedBy(route: Route): string {
     [query.cursor !== undefined, 'Paginated: `Link` has the next and previous page.'],
     [Boolean(config.fields), '`fields` selects members of the response.'],
     [isChange(route), 'With `If-Match`, fails with 412 if the resource has changed.'],
+    // As a parameter, Last-Event-ID would change the arguments of generated functions, which cannot read streams.
+    [Boolean(config.streams), 'With `Accept: text/event-stream`, sends changes; `Last-Event-ID` resumes.'],
     [acceptsKeys(route), 'Safe to retry with an `Idempotency-Key`.'],
     [config.bodyOptional === true, 'The body is optional.'],
   ]

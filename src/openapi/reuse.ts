@@ -3,8 +3,8 @@ import type { Operation } from './operation-types.ts'
 import { capital } from './schemas.ts'
 
 /**
- * Replaces each parameter that several operations describe identically with a reference, and returns these parameters by
- * component name. If different parameters have the same component name, only the first is replaced.
+ * Replaces each parameter that several operations describe identically with a reference, and returns these parameters
+ * by component name. If different parameters have the same component name, only the first is replaced.
  */
 export function shareParameters(operations: readonly Operation[]): Record<string, Parameter> {
   const uses = Map.groupBy(
@@ -25,8 +25,8 @@ export function shareParameters(operations: readonly Operation[]): Record<string
 }
 
 /**
- * Returns a component's name without brackets and dots: `status[in]` becomes `StatusIn`, and `customer.name` becomes
- * `CustomerName`.
+ * Returns the component name for a parameter, without brackets and dots: `status[in]` becomes `StatusIn`, and
+ * `customer.name` becomes `CustomerName`.
  */
 const componentName = (parameter: string) =>
   parameter
@@ -38,8 +38,11 @@ const capitalized = (part: string) => (part === '' ? '' : capital(part))
 /** Removes components that nothing references. */
 export function prune<D extends { components: Record<string, Record<string, unknown>> }>(document: D): D {
   const text = JSON.stringify(document)
+  const used = new Set(Array.from(text.matchAll(/"#\/components\/([^"]+)"/g), ([, path]) => path))
+  // A requirement names its security scheme as the key of a list of scopes.
+  const requirements = new Set(Array.from(text.matchAll(/\{"([^"]+)":\[/g), ([, name]) => name))
   const isUsed = (kind: string, name: string) =>
-    kind === 'securitySchemes' ? text.includes(`{"${name}":[`) : text.includes(`"#/components/${kind}/${name}"`)
+    kind === 'securitySchemes' ? requirements.has(name) : used.has(`${kind}/${name}`)
   const usedComponents = Object.entries(document.components).map(([kind, entries]) => [
     kind,
     Object.fromEntries(Object.entries(entries).filter(([name]) => isUsed(kind, name))),

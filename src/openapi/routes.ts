@@ -13,8 +13,8 @@ export interface OpenapiOptions {
 
 /**
  * Serves GET /openapi.json and the document of each version: OpenAPI 3.1 documents for the routes registered after this
- * plugin. Each document is built on its first request, from the schemas that also validate requests, so documentation and
- * validation cannot differ.
+ * plugin. Each document is built on its first request, from the schemas that also validate requests, so documentation
+ * and validation cannot differ.
  */
 export const openapi = fastifyPlugin<OpenapiOptions>(
   async (app, { documents }) => {

@@ -8,6 +8,15 @@ export interface Schema {
   [keyword: string]: unknown
 }
 
+/** The content of a body with one media type (OpenAPI 3.1, Media Type Object). */
+export interface MediaType {
+  schema?: Schema
+  example?: unknown
+  examples?: Record<string, { value: unknown }>
+  /** The media types of the parts of a form. */
+  encoding?: Readonly<Record<string, { contentType: string }>>
+}
+
 /**
  * Converts a schema to plain JSON: applies `documentedAs` and `documentedRules`, and expresses maps as
  * `additionalProperties`, which generators support.
@@ -38,15 +47,18 @@ const asMap = ({ patternProperties, ...rest }: MapSchema) => ({
 })
 
 /**
- * Returns the schema of the full response, which states the members that are always present. The given schema may be
- * that of a partial response.
+ * Returns the schema of the full response, which states the members that are always present. The given schema may
+ * describe a partial response.
  */
 export const wholeOf = ({ whole, ...schema }: Schema): Schema => (whole as Schema | undefined) ?? schema
 
 /** Assigns each object shape a single component name. */
 export interface SchemaNames {
   schemas: Record<string, Schema>
-  /** Returns a reference to the schema under the first available name, or the schema itself if all names are taken. */
+  /**
+   * Returns a reference to an object schema, under its existing name or else the first available one; the schema itself
+   * if all names are taken.
+   */
   refer: (schema: Schema, names: readonly string[]) => Schema
 }
 
@@ -75,20 +87,20 @@ const singular = (noun: string) => noun.replace(/ies$/, 'y').replace(/s$/, '')
  * Returns candidate schema names for an operation: for example, `readUser` returns `User`, and `createUser` accepts
  * `UserCreate`.
  */
-export function namesOf(operationId: string): { body: string[]; answer: string[] } {
+export function operationSchemaNames(operationId: string): { body: string[]; answer: string[] } {
   const [, verb = '', noun = ''] = /^([a-z]+)([A-Z]\w*)$/.exec(operationId) ?? []
   if (noun === '') return { body: [], answer: [] }
   const one = singular(noun)
   const answers: Record<string, string[]> = { list: [one, `${one}Item`], create: [noun, `Created${noun}`] }
   const action = noun + capital(verb)
-  // Not `WebhookTest`, because Go compiles files named `*_test.go` only for tests.
+  // `WebhookTest` is not possible, because Go compiles files named `*_test.go` only for tests.
   const body = ['create', 'replace', 'patch'].includes(verb) ? action : `${action}Request`
   return { body: [body], answer: answers[verb] ?? [noun, `${action}Result`] }
 }
 
 /**
- * Returns an object's merge patch schema (RFC 7396): every member is optional, and null removes an optional member. There
- * are no defaults, because absent members stay unchanged.
+ * Returns an object's merge patch schema (RFC 7396): every member is optional, and null removes an optional member.
+ * There are no defaults, because absent members stay unchanged.
  */
 export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema): Schema {
   const members = Object.entries(properties).map(([name, schema]) => [

@@ -4,7 +4,9 @@ export interface OfferedScopes {
   person: Record<string, string>
 }
 
-/** Returns the authentication schemes: an access token from any source and, at the token endpoint, client credentials. */
+/**
+ * Returns the authentication schemes: an access token from any source and, at the token endpoint, client credentials.
+ */
 export function securitySchemes({ baseUrl, scopes }: { baseUrl: string; scopes: OfferedScopes }) {
   const tokenUrl = `${baseUrl}/oauth/token`
   const flows = {

@@ -1,7 +1,7 @@
 import type { Route } from './operation-types.ts'
 
 /** Determines which routes a document covers. */
-export interface Selection {
+export interface RouteSelection {
   /** Path prefixes that serve the same routes; the document lists paths without these prefixes. */
   prefixes: readonly string[]
   /** Whether the document also covers unversioned routes. */
@@ -17,7 +17,7 @@ export interface Selected extends Route {
 const ofVersion = /^\/v\d+(?=\/)/
 
 /** Returns a document's routes without duplicates: `/v1/books` and `/books` are the same route. */
-export function selected(routes: readonly Route[], { prefixes, whole }: Selection): Selected[] {
+export function selected(routes: readonly Route[], { prefixes, whole }: RouteSelection): Selected[] {
   const found = new Map<string, { route: Route; under: Set<string> }>()
   for (const route of routes) {
     const prefix = ofVersion.exec(route.path)?.[0] ?? ''

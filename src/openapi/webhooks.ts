@@ -21,8 +21,8 @@ const header = (name: string, example: string | number, description: string, sch
 const text = { type: 'string' }
 
 /**
- * The headers of a delivery: those of Standard Webhooks 1.0 and two extensions. Headers and body are repeated inline for
- * each event, because generators consider components that only webhooks reference to be unused.
+ * The headers of a delivery: those of Standard Webhooks 1.0, two extensions and the trace context. Headers and body are
+ * repeated inline for each event, because generators consider components that only webhooks reference to be unused.
  */
 const webhookHeaders: Parameter[] = [
   header(

@@ -23,18 +23,21 @@ export interface OperationsOptions {
   version: string
   env: Readonly<Record<string, string | undefined>>
   log: Log
-  /** The time that all nodes share, and the time of this machine. */
+  /** The time that all nodes share; `wall` is the time of this machine. */
   now: () => number
   wall: () => number
   monotonic: () => number
   later: (ms: number, run: () => void) => () => void
-  /** The work factor of the encryption of backups; by default that of production. */
+  /** The scrypt work factor for encrypted backups; default: the one for production. */
   workFactor?: number
 }
 
 const minuteMs = 60_000
 
-/** Opens what operators can see and do. `startBackups` starts the schedule, and `stop` stops all work in progress. */
+/**
+ * Opens the data and actions for the operator routes. `startBackups` starts the backup schedule, and `stop` stops all
+ * work in progress.
+ */
 export function openOperations(options: OperationsOptions) {
   const { config, db, dataDir, env, log, now, wall, monotonic, later } = options
   const onErrorOf = (what: string) => (err: unknown) => log.error({ what, err }, 'background work failed')

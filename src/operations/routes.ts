@@ -12,7 +12,7 @@ import { settingsRoute } from './settings-route.ts'
 import type { StorageReport } from './storage.ts'
 import { storageRoute } from './storage-route.ts'
 
-/** What operators can see and do on this node. */
+/** The data and actions that the operator routes offer. */
 export interface Operations {
   settings: readonly DescribedSetting[]
   readHealth: ReadHealth
@@ -34,9 +34,9 @@ export async function operationRoutes(
   { operations, db, sealer, now }: OperationRoutesOptions,
 ): Promise<void> {
   const { settings, readHealth, readStorage, backups, inspections } = operations
-  await app.register(healthReport, { readHealth })
-  await app.register(settingsRoute, { settings })
-  await app.register(storageRoute, { readStorage })
-  await app.register(backupRoutes, { db, sealer, now, backups })
-  await app.register(inspectionRoutes, { db, inspections })
+  await healthReport(app, { readHealth })
+  await settingsRoute(app, { settings })
+  await storageRoute(app, { readStorage })
+  await backupRoutes(app, { db, sealer, now, backups })
+  await inspectionRoutes(app, { db, inspections })
 }

@@ -25,7 +25,7 @@ const SettingView = partialSchema(
   }),
 )
 
-/** Serves GET /api/settings: the settings with which this process was started. */
+/** Serves GET /api/settings: the settings of this process. */
 export const settingsRoute: FastifyPluginAsyncTypebox<{ settings: readonly DescribedSetting[] }> = async (
   app,
   { settings },

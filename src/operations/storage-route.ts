@@ -45,11 +45,11 @@ const StorageView = Type.Object({
 })
 
 export interface StorageRouteOptions {
-  /** Returns a report that may be a minute old; null if measuring takes too long. */
+  /** Returns a report that may be up to a minute old; null if measuring fails or takes too long. */
   readStorage: () => Promise<StorageReport | null>
 }
 
-/** Serves GET /api/storage: what fills the disks of this node. */
+/** Serves GET /api/storage: what uses space on the disks of this node. */
 export const storageRoute: FastifyPluginAsyncTypebox<StorageRouteOptions> = async (app, { readStorage }) => {
   const about = { tags: ['administration'], operationId: 'readStorage', summary: 'Measure tables, files and disks' }
   const schema = { ...about, response: { 200: StorageView } }

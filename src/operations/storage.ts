@@ -8,23 +8,23 @@ import { spaces } from '../health/files.ts'
 import { sqlitePath } from '../storage/sqlite/path.ts'
 import type { TableSize } from '../storage/table-sizes.ts'
 
-/** A file or a folder with data. */
+/** A file, folder or bucket that contains data. */
 export interface StoredFiles {
   name: 'database' | 'write-ahead log' | 'text index' | 'results' | 'backups'
-  /** A path, or the URL of a bucket. */
+  /** The path, or the URL of a bucket. */
   place: string
-  /** Absent for buckets. */
+  /** The size in bytes; absent for buckets. */
   bytes?: number
   files?: number
-  /** False if the folder has too many files to measure them all. */
+  /** Whether all files were measured; false if the folder has too many files. */
   complete?: boolean
 }
 
-/** What fills the disks of this node. */
+/** What uses space on the disks of this node. */
 export interface StorageReport {
   measuredAt: string
   engine: 'sqlite' | 'postgres'
-  /** The size of all tables with their indexes; absent until they have been measured. */
+  /** The size of all tables with their indexes; absent if it could not be measured in time. */
   tableBytes?: number
   /** The tables, largest first. */
   tables?: TableSize[]
@@ -36,7 +36,7 @@ export interface StorageReport {
 export interface StorageOptions {
   config: Config
   dataDir: string
-  /** Returns the sizes of the tables; null until they have been measured. */
+  /** Returns the sizes of the tables; null if they could not be measured in time. */
   tableSizes: () => Promise<TableSize[] | null>
   now: () => number
 }

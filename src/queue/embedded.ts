@@ -5,15 +5,15 @@ import { iso } from '../storage/ids.ts'
 import { limitExpression } from '../storage/rows/page-query.ts'
 import { type JobStore, type Lease, leaseSeconds, type QueueName, type QueuePosition, queues } from './queue.ts'
 
-/** Wakes all threads of this process that use the same database. */
+/** Functions with which the threads of this process that use the same database wake each other. */
 export interface SharedWakes {
   wake: () => void
-  /** Calls `run` after each wake; returns a function that stops this. */
+  /** Calls `run` after each wake; returns a function that removes the callback. */
   onWake: (run: () => void) => () => void
 }
 
 /**
- * Opens the queue in the embedded database: one table, a lease per claimed job, and the row's `fence` as the fencing token.
+ * Opens the queue in the embedded database: one table, a lease for each claimed job, and `fence` as the fencing token.
  */
 export function embeddedStore(db: Database, now: () => number, shared: SharedWakes | null = null): JobStore {
   const wakes = new EventEmitter()
@@ -115,7 +115,7 @@ async function claim(db: Database, queue: QueueName, limit: number, nowMs: numbe
   }))
 }
 
-/** Selects the jobs to claim: longest overdue first or, in queues with groups, by `turn` and within each group's limit. */
+/** Selects the jobs to claim: longest overdue first or, in queues with groups, by `turn` within each group's limit. */
 function due(tx: Queryable, queue: QueueName, instant: string, limit: number) {
   const waiting = tx
     .selectFrom('jobs')

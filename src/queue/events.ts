@@ -10,31 +10,31 @@ export interface EventKind {
   /** The sample body's JSON Schema. */
   schema: object
   /**
-   * Who may receive the event besides the owner of its subject: any webhook (`any`), webhooks of clients that have this
-   * scope, or no one else (null).
+   * Which webhooks may receive the event: all (`any`), those registered with this scope, or only those of the event's
+   * owner (null).
    */
   audience: string | null
 }
 
 /** An event to record and deliver to subscribers. */
 export interface NewEvent {
-  /** `msg_…`; becomes `webhook-id` on every delivery. */
+  /** The event id, such as `msg_…`, which every delivery contains as `webhook-id`. */
   id: string
-  /** `noun.past`, such as `report.completed`. */
+  /** The event type, `noun.past`, such as `report.completed`. */
   type: string
   /** The client that caused the event or that owns its subject. */
   ownerClient: string
   ownerSubject: string
   /**
-   * Who receives the event: all webhooks (`any`), webhooks of clients that have this scope, or only the owner's webhooks
-   * (the default).
+   * Which subscribed webhooks receive the event: all (`any`), those registered with this scope, or only those of the
+   * owner (null, the default).
    */
   audience?: string | null
-  /** The webhook that the event is about, which does not receive it. */
+  /** The webhook that the event is about; the event is not sent to it. */
   exceptWebhook?: string
-  /** Stored once as JSON text; the same bytes are signed and sent on each attempt. */
+  /** The body, stored once as JSON text, so that every attempt signs and sends the same bytes. */
   body: object
-  /** The row's facts that access rules compare, if the resource has access rules; never sent. */
+  /** The values of the row that access rules compare, if the resource has access rules; never sent. */
   facts?: object | undefined
   /** A callback URL from the request that caused the event. */
   callbackUrl: string | null
@@ -52,11 +52,11 @@ export interface EventReceiver {
 
 /**
  * Returns whether a webhook's owner may now read the row that an event is about; true for events without access rules.
- * Rejects if a rule fails.
+ * Rejects if a rule throws.
  */
 export type MayReceive = (receiver: EventReceiver, event: { type: string; facts: string | null }) => Promise<boolean>
 
-/** Applies the access rules of resources to their events. */
+/** The access rules of resources, for events about their rows. */
 export interface EventAccess {
   /** Returns true if rules may limit who receives events of this type. */
   appliesTo: (type: string) => boolean
@@ -81,7 +81,7 @@ export async function recordEvent(
   await queue.enqueue(tx, 'event.fan-out', { eventId: event.id }, { trace: event.trace })
 }
 
-/** Returns the function that inserts events by a statement that is compiled once. */
+/** Returns a function that inserts events with a statement that is compiled only once. */
 export function eventInserter(db: Database): Insert {
   const event = { id: '', type: '', ownerClient: '', ownerSubject: '', body: {}, callbackUrl: '', createdAt: '' }
   const insert = db.prepare(db.read.insertInto('events').values(rowOf(event)))
@@ -106,8 +106,8 @@ export const familyOf = (type: string): string => `${nounOf(type)}.*`
 export const patternsOf = (type: string): string[] => [type, familyOf(type), '*']
 
 /**
- * Returns an SQL expression that tells whether any active webhook subscribes to this event type. Inside a larger
- * statement, it costs an index lookup but no round trip.
+ * Returns an SQL expression that is true if any active webhook subscribes to this event type. Inside a larger
+ * statement, it costs a few index lookups but no round trip.
  */
 export const isSubscribed = (type: string): RawBuilder<boolean> =>
   sql<boolean>`(${sql.join(patternsOf(type).map(isNamed), sql` or `)})`

@@ -7,8 +7,8 @@ import {
   type OnQueueError,
   type QueueName,
   queues,
-  type Run,
   type StartJobSpan,
+  type WorkCall,
 } from './queue.ts'
 import { waitingJobs } from './waiting-jobs.ts'
 import { oneByOne, startLoop, together } from './worker-loop.ts'
@@ -18,10 +18,12 @@ export interface OpenQueueOptions {
   now: () => number
   random: () => number
   onError: (error: unknown, queue?: QueueName, job?: Parameters<OnQueueError>[2]) => void
-  /** Set if other threads of this process use the same SQLite file. */
+  /** Wakes the other threads of this process that use the same SQLite file, if there are any. */
   wakes?: SharedWakes | null
   /** Called after each run of jobs. */
-  onRun?: (run: Run) => void
+  onRun?: (run: WorkCall) => void
+  /** The concurrency of queues in this process, instead of the default. */
+  concurrency?: Partial<Record<QueueName, number>>
   /** Begins the span of each run of jobs, if traces are exported. */
   startSpan?: StartJobSpan | undefined
 }
@@ -39,14 +41,21 @@ export async function openQueue({ db, wakes, ...options }: OpenQueueOptions): Pr
 type QueueOptions = OpenQueueOptions & { store: JobStore }
 
 /** Builds the queue on top of an engine's store. */
-function makeQueue({ db, store, now, random, onError, onRun = () => {}, startSpan }: QueueOptions): MeasuredQueue {
+function makeQueue(options: QueueOptions): MeasuredQueue {
+  const { db, store, now, random, onError, onRun = () => {}, startSpan } = options
   const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
   store.onWake((queue) => loops.get(queue)?.wake())
+  let stopped: Promise<void> | undefined
+  const stop: MeasuredQueue['stop'] = async (graceMs, lastAdded) => {
+    await Promise.all([...loops.values()].map((loop) => loop.stop(graceMs)))
+    await lastAdded
+    await store.close()
+  }
   return {
     enqueue: (tx, queue, payload, { delayMs = 0, trace, position } = {}) =>
       store.add(tx, queue, trace ? { ...payload, trace } : payload, now() + delayMs, position),
     work: (queue, work) => {
-      const { concurrency } = queues[queue]
+      const concurrency = options.concurrency?.[queue] ?? queues[queue].concurrency
       const run = 'together' in work ? together(work.together) : oneByOne(work)
       loops.set(queue, startLoop({ store, queue, run, concurrency, now, random, onError, onRun, startSpan }))
     },
@@ -61,10 +70,9 @@ function makeQueue({ db, store, now, random, onError, onRun = () => {}, startSpa
       }
       return backlogs
     },
-    stop: async (graceMs, lastAdded) => {
-      await Promise.all([...loops.values()].map((loop) => loop.stop(graceMs)))
-      await lastAdded
-      await store.close()
+    stop: (graceMs, lastAdded) => {
+      stopped ??= stop(graceMs, lastAdded)
+      return stopped
     },
   }
 }

@@ -7,6 +7,8 @@ import { type JobStore, type Lease, leaseSeconds, type QueueName, type QueuePosi
 
 const channel = 'plinth_queue'
 const superviseSeconds = 5
+/** The longest time that an attempt may take, with heartbeats. pg-boss allows less than a day. */
+const maxRunSeconds = 23 * 3_600
 /** Without time limits, a claim would wait for a lost response until the operating system gives up. */
 const poolOptions: PoolConfig = {
   connectionTimeoutMillis: 3_000,
@@ -68,7 +70,7 @@ async function startBoss(url: string, onError: (error: unknown) => void): Promis
   boss.on('error', onError)
   try {
     await boss.start()
-    for (const name of Object.keys(queues)) await ensureQueue(boss, name)
+    await ensureQueues(boss)
   } catch (error) {
     await boss.stop({ graceful: false })
     throw error
@@ -94,21 +96,29 @@ async function add(
   if (!delayed) await sql`select pg_notify(${channel}, ${queue})`.execute(tx)
 }
 
-async function ensureQueue(boss: PgBoss, name: string): Promise<void> {
-  const options = {
-    heartbeatSeconds: leaseSeconds,
-    // Practically unlimited, because workers decide when to give up, depending on the task or delivery.
-    retryLimit: 10_000,
-    retryDelay: 0,
-    expireInSeconds: 3_600,
-    deleteAfterSeconds: 3_600,
-    retentionSeconds: 30 * 24 * 3_600,
-  }
-  await boss.createQueue(name, options)
-  await boss.updateQueue(name, options)
+const queueOptions = {
+  heartbeatSeconds: leaseSeconds,
+  // Practically unlimited, because workers decide when to give up, depending on the task or delivery.
+  retryLimit: 10_000,
+  retryDelay: 0,
+  expireInSeconds: maxRunSeconds,
+  deleteAfterSeconds: 3_600,
+  retentionSeconds: 30 * 24 * 3_600,
 }
 
-/** Returns the number of jobs that a fenced command affected; pg-boss returns this number but omits it from the type. */
+/** Creates missing queues, and updates the options of queues that an earlier release created. */
+async function ensureQueues(boss: PgBoss): Promise<void> {
+  const existing = new Map((await boss.getQueues()).map((queue) => [queue.name, { ...queue }]))
+  const expected = Object.entries(queueOptions)
+  for (const name of Object.keys(queues)) {
+    const stored: Record<string, unknown> | undefined = existing.get(name)
+    if (stored && expected.every(([option, value]) => stored[option] === value)) continue
+    await boss.createQueue(name, queueOptions)
+    await boss.updateQueue(name, queueOptions)
+  }
+}
+
+/** Returns the number of jobs that a fenced command affected; pg-boss returns it but omits it from the type. */
 const affectedBy = (response: object) => (response as { affected?: number }).affected
 const touched = (response: object) => affectedBy(response) === 1
 

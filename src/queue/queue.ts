@@ -8,11 +8,13 @@ export const queues = {
   'delivery.send': { concurrency: 128, perGroup: null },
   'webhook.settle': { concurrency: 1, perGroup: null },
   'webhook.replay': { concurrency: 1, perGroup: null },
+  // Jobs of the definition. The setting PLINTH_JOB_CONCURRENCY changes the concurrency.
+  'job.run': { concurrency: 10, perGroup: null },
 } as const
 
 export type QueueName = keyof typeof queues
 
-/** Determines a job's position among the due jobs: lower turns go first, and no group runs more jobs than its limit. */
+/** A job's place in the order of claims: lower turns go first, and no group runs more jobs than its limit. */
 export interface QueuePosition {
   group: string
   turn: number
@@ -24,7 +26,7 @@ export interface Lease {
   queue: QueueName
   fence: number
   payload: unknown
-  /** 1 for the first claim of this job. */
+  /** The number of times that this job has been claimed, including this claim. */
   attempt: number
 }
 
@@ -32,7 +34,7 @@ export interface Lease {
 export interface JobStore {
   add: (tx: Queryable, queue: QueueName, payload: object, runAt: number, position?: QueuePosition) => Promise<void>
   claim: (queue: QueueName, limit: number) => Promise<Lease[]>
-  /** Extends a lease by `leaseSeconds`; false if the lease was lost. */
+  /** Extends a lease to `leaseSeconds` from now; returns false if the lease was lost. */
   extend: (lease: Lease) => Promise<boolean>
   /** Removes jobs from one queue inside the caller's transaction; false if a lease was lost. */
   finish: (tx: Queryable, leases: readonly Lease[]) => Promise<boolean>
@@ -42,15 +44,15 @@ export interface JobStore {
   nextDue: (queue: QueueName) => Promise<number | null>
   /** Registers a callback to run when a job in a queue may be due. */
   onWake: (wake: (queue: QueueName) => void) => void
-  /** Maximum time between two polls of an idle queue, in ms, in case a wake-up is missed. */
+  /** Maximum time between two polls of an idle queue, in ms, in case the wake-up is missed. */
   idlePollMs: number
   close: () => Promise<void>
 }
 
-/** How many jobs of a queue are unclaimed, and since when the oldest of them has been due. */
+/** The number of unclaimed jobs in a queue, and when the oldest of them became due. */
 export interface WaitingJobs {
   waiting: number
-  /** Null if no job is due. */
+  /** When the oldest due job became due, in ms since the epoch; null if no job is due. */
   dueSinceMs: number | null
 }
 
@@ -61,7 +63,7 @@ export interface Backlog extends WaitingJobs {
 }
 
 /** One call to a queue's work function, with a single job or with several jobs processed together. */
-export interface Run {
+export interface WorkCall {
   queue: QueueName
   jobs: number
   seconds: number
@@ -76,21 +78,24 @@ export const leaseSeconds = 30
 export const heartbeatSeconds = 10
 
 /** A claimed job. */
-export interface Job {
+export interface ClaimedJob {
   payload: unknown
   attempt: number
-  /** The trace context of the job's own span, if there is one; otherwise, that of the request that added the job. */
+  /**
+   * The trace context of the job's own span, if there is one; otherwise, the trace context of the request or job that
+   * added this job.
+   */
   trace?: string | null
   /** Aborted when the lease is lost or the service stops. */
   signal: AbortSignal
-  /** Finishes the job inside the transaction that records its outcome. Throws `LeaseLost` to roll back a stale claim. */
+  /** Finishes the job in the transaction that records its outcome. Throws `LeaseLost` to roll back a stale claim. */
   finish: (tx: Queryable) => Promise<void>
 }
 
-export type Work = (job: Job) => Promise<void>
+export type Work = (job: ClaimedJob) => Promise<void>
 
 /** Jobs processed together; `finish` finishes all of them, or throws `LeaseLost`. */
-export interface Batch extends Pick<Job, 'signal' | 'finish'> {
+export interface Batch extends Pick<ClaimedJob, 'signal' | 'finish'> {
   payloads: readonly unknown[]
 }
 
@@ -107,7 +112,7 @@ export class Stopping extends Error {
   override name = 'Stopping'
 }
 
-export interface EnqueueOptions {
+export interface QueueJobOptions {
   delayMs?: number
   /** The trace context of the request or job that adds the job; kept in the payload as `trace`. */
   trace?: string | null | undefined
@@ -116,12 +121,12 @@ export interface EnqueueOptions {
 
 export interface Queue {
   /** Adds a job inside the caller's transaction: the job exists if and only if the transaction commits. */
-  enqueue: (tx: Queryable, queue: QueueName, payload: object, options?: EnqueueOptions) => Promise<void>
+  enqueue: (tx: Queryable, queue: QueueName, payload: object, options?: QueueJobOptions) => Promise<void>
   /** Starts processing a queue in this process: each job alone, or all claimable jobs as a batch. */
   work: (queue: QueueName, work: Work | { together: WorkTogether }) => void
   /**
-   * Stops claiming jobs, lets running jobs finish for up to `graceMs` and returns the rest to the queue; accepts new jobs
-   * until `lastAdded` settles.
+   * Stops claiming jobs. Gives running jobs up to `graceMs` to finish, and then returns the rest to the queue. Accepts
+   * new jobs until `lastAdded` settles.
    */
   stop: (graceMs: number, lastAdded?: Promise<unknown>) => Promise<void>
 }
@@ -132,17 +137,18 @@ export interface MeasuredQueue extends Queue {
   backlog: () => Promise<Backlog[]>
 }
 
-/** Receives the error of a job, or of the queue itself if no job is given. */
+/** Called with the error of a job, or of the queue itself if no job is given. */
 export type OnQueueError = (error: unknown, queue: QueueName, job?: Pick<Lease, 'id' | 'attempt' | 'payload'>) => void
 
-/** The span of a run: the trace context to pass on to whatever its jobs cause, and a function that ends the span. */
+/** The span of a run: the trace context for everything that its jobs cause, and a function that ends the span. */
 export interface JobSpan {
   trace: string
   end: (error?: unknown) => void
 }
 
-/** Begins the span of a run of one or more jobs. `traces` contains the trace contexts of those jobs that have one. */
+/** Begins the span of a run of one or more jobs. `traces` contains the trace contexts of the jobs that have one. */
 export type StartJobSpan = (run: { queue: QueueName; traces: string[]; count: number; attempt: number }) => JobSpan
 
 /** Returns the trace context that `enqueue` stored in the payload; null if there is none. */
-export const traceOf = ({ payload }: Pick<Lease, 'payload'>) => (payload as { trace?: string } | null)?.trace ?? null
+export const payloadTrace = ({ payload }: Pick<Lease, 'payload'>) =>
+  (payload as { trace?: string } | null)?.trace ?? null

@@ -27,7 +27,7 @@ interface QueueRoutesOptions {
   now: () => number
 }
 
-/** Serves GET /api/queues: the jobs of all nodes by queue. */
+/** Serves GET /api/queues: the numbers of jobs on all nodes, by queue. */
 export const queueRoutes: FastifyPluginAsyncTypebox<QueueRoutesOptions> = async (app, { db, now }) => {
   const about = { tags: ['administration'], operationId: 'listQueues', summary: 'List the job queues' }
   const schema = { ...about, querystring: Type.Object({ fields: Fields }), response: { 200: Type.Array(QueueView) } }

@@ -3,9 +3,9 @@ import type { Database } from '../storage/database.ts'
 import { maxCounted, type QueueName, type WaitingJobs } from './queue.ts'
 
 /**
- * Returns the number of waiting jobs of a queue, at most `maxCounted`, and when the oldest of them was due. Reads the
- * indexes that jobs are claimed from. On PostgreSQL, rejects if no node has used the database yet, because the
- * tables of the queue do not exist then.
+ * Returns the number of waiting jobs in a queue, at most `maxCounted`, and when the oldest of them became due. Uses the
+ * same indexes as claims do. On PostgreSQL, rejects if no node has used the database yet, because the queue's tables do
+ * not exist then.
  */
 export async function waitingJobs(
   { read, engine }: Pick<Database, 'read' | 'engine'>,
@@ -36,7 +36,7 @@ async function inTable(read: Database['read'], queue: QueueName, nowMs: number):
 
 type Reading = Pick<Database, 'read' | 'engine'>
 
-/** Returns whether the tables of the queue exist. On PostgreSQL, the first node that uses the database creates them. */
+/** Returns whether the queue's tables exist. On PostgreSQL, the first node that uses the database creates them. */
 export async function hasQueues({ read, engine }: Reading): Promise<boolean> {
   if (engine.name === 'sqlite') return true
   const { rows } = await sql<{ exists: boolean }>`select to_regclass('pgboss.job') is not null as exists`.execute(read)
@@ -44,8 +44,8 @@ export async function hasQueues({ read, engine }: Reading): Promise<boolean> {
 }
 
 /**
- * Returns the number of claimed jobs of a queue, and the number of waiting jobs that were claimed before. Counts up to
- * `maxCounted` jobs of each kind.
+ * Returns the number of claimed jobs in a queue, and the number of waiting jobs that have been claimed before. Examines
+ * at most `maxCounted` jobs of each kind.
  */
 export async function claimedJobs({ read, engine }: Reading, queue: QueueName) {
   const [running, waiting] =

@@ -1,36 +1,36 @@
 import {
+  type ClaimedJob,
   heartbeatSeconds,
-  type Job,
   type JobSpan,
   type JobStore,
   type Lease,
   LeaseLost,
   type OnQueueError,
+  payloadTrace,
   type QueueName,
   queues,
-  type Run as RunReport,
+  type WorkCall as RunReport,
   type StartJobSpan,
   Stopping,
-  traceOf,
   type Work,
   type WorkTogether,
 } from './queue.ts'
 
 /** How to process jobs that were claimed together. */
-export type Run = {
+export type WorkPlan = {
   /** Number of jobs per call to `work`. */
   atOnce: number
-  work: (payloads: Lease[], job: Pick<Job, 'signal' | 'finish' | 'trace'>) => Promise<void>
+  work: (payloads: Lease[], job: Pick<ClaimedJob, 'signal' | 'finish' | 'trace'>) => Promise<void>
 }
 
 /** Runs each job alone. */
-export const oneByOne = (work: Work): Run => ({
+export const oneByOne = (work: Work): WorkPlan => ({
   atOnce: 1,
   work: ([lease], job) => work({ ...job, payload: lease?.payload, attempt: lease?.attempt ?? 1 }),
 })
 
 /** Runs all claimed jobs as one batch. */
-export const together = (work: WorkTogether): Run => ({
+export const together = (work: WorkTogether): WorkPlan => ({
   atOnce: Number.POSITIVE_INFINITY,
   work: (leases, job) => work({ ...job, payloads: leases.map(({ payload }) => payload) }),
 })
@@ -38,7 +38,7 @@ export const together = (work: WorkTogether): Run => ({
 export interface LoopOptions {
   store: JobStore
   queue: QueueName
-  run: Run
+  run: WorkPlan
   concurrency: number
   now: () => number
   random: () => number
@@ -61,7 +61,7 @@ const errorPauseMs = 1_000
 const backoffLimitMs = 60_000
 const groupPollMs = 250
 
-/** Claims jobs from one queue and runs up to `concurrency` of them. Wakes when the store signals or a job is due. */
+/** Claims jobs from one queue and runs up to `concurrency` at once. Wakes when the store signals or a job is due. */
 export function startLoop(options: LoopOptions) {
   const loop: Loop = {
     ...options,
@@ -142,14 +142,14 @@ async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal):
   }
   const span = spanOf(loop, leases)
   try {
-    const [own = null] = leases.length === 1 ? leases.map(traceOf) : []
+    const [own = null] = leases.length === 1 ? leases.map(payloadTrace) : []
     await run.work(leases, { signal, finish, trace: span?.trace ?? own })
     span?.end()
     report('done')
   } catch (error) {
     span?.end(isReturned(error) ? undefined : error)
     report(isReturned(error) ? 'returned' : 'failed')
-    // A single job may have failed the whole batch.
+    // One job may have made the whole batch fail, so each job is retried alone.
     if (leases.length > 1) {
       if (!isReturned(error)) onError(error, queue)
       for (const lease of leases) await runJobs(loop, [lease], signal)
@@ -163,7 +163,7 @@ async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal):
 const isReturned = (error: unknown) => error instanceof LeaseLost || error instanceof Stopping
 
 function spanOf({ startSpan, queue }: LoopOptions, leases: Lease[]): JobSpan | undefined {
-  const traces = startSpan ? leases.map(traceOf).filter((trace) => trace !== null) : []
+  const traces = startSpan ? leases.map(payloadTrace).filter((trace) => trace !== null) : []
   return startSpan?.({ queue, traces, count: leases.length, attempt: leases[0]?.attempt ?? 1 })
 }
 

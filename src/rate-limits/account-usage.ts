@@ -52,8 +52,8 @@ const names = ['requests', 'reports'] as const
 type QuotaName = (typeof names)[number]
 
 /**
- * Serves GET /api/clients/{id}/usage and GET /api/keys/{id}/usage: the rate and the quota use of other callers. Quota use is
- * read from the database, where it is saved within a few seconds.
+ * Serves GET /api/clients/{id}/usage and GET /api/keys/{id}/usage, which report the rate and the quota use of a client
+ * or API key. Quota use is read from the database, where it is saved within a few seconds.
  */
 export const accountUsage: Plugin = async (app, options) => {
   for (const routes of [ofClient, ofKey]) await routes(app, options)
@@ -105,7 +105,7 @@ const ofKey: Plugin = async (app, { db, now, limiter }) => {
   })
 }
 
-/** Returns the limits of an unrevoked client or API key. Throws RESOURCE_NOT_FOUND. */
+/** Returns the limits of an unrevoked client or API key. Throws RESOURCE_NOT_FOUND if there is none with this id. */
 async function limitsOf({ read }: Database, table: 'clients' | 'apiKeys', id: string): Promise<OwnLimits> {
   const own = await read
     .selectFrom(table as 'clients')
@@ -118,8 +118,8 @@ async function limitsOf({ read }: Database, table: 'clients' | 'apiKeys', id: st
 }
 
 /**
- * Returns the accounts whose keys have this beginning, with the highest use of one quota in the current month first.
- * Accounts with very long keys are missing, because their keys are digests.
+ * Returns the accounts whose keys start with this text, sorted by their use of one quota in the current month, highest
+ * first. Omits accounts with very long keys, because such keys are replaced by digests.
  */
 async function busiestOf(
   { read, scan, engine }: Database,
@@ -150,10 +150,10 @@ async function usesOf({ read }: Database, accounts: readonly string[], nowMs: nu
   return uses.where('period', '=', monthOf(nowMs).name).execute()
 }
 
-/** Returns the subject in the key of a client's account, such as `client:partner,42` or `client:partner,42 requests`. */
+/** Returns the subject from an account's key, such as `client:partner,42` or `client:partner,42 requests`. */
 const subjectOf = (key: string): string => decodeURIComponent(key.slice(key.indexOf(',') + 1).split(' ', 1)[0] ?? '')
 
-/** Returns the quotas of an account; null for those that are off. */
+/** Returns the quotas of an account; null for quotas that are off. */
 const quotaLimits = (own: OwnLimits, rules: LimitRules | undefined) => ({
   requests: own.quota ?? rules?.quotas.requests ?? null,
   reports: rules?.quotas.reports ?? null,

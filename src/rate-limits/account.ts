@@ -16,7 +16,7 @@ export interface Bucket {
   kind: 'key' | 'client' | 'network'
   general: Limit | null
   windows: (Window | undefined)[]
-  /** The counts of all threads of the process; null if there is one thread. */
+  /** Counts shared by all threads of the process; null if there is only one thread. */
   cells: AccountCells | null
   /** Null for anonymous callers, which have no quotas. */
   quotas: AccountAllowances | null
@@ -32,13 +32,16 @@ export interface AccountsOptions {
   quotas: QuotaSettings
   trustedProxies: readonly string[]
   now: () => number
-  /** Finds the counts that threads share; by default, there are none. */
+  /** Finds the counts that threads share; by default, counts are not shared. */
   cellsOf?: ((account: string) => AccountCells) | null
   /** Maximum number of accounts in memory; applies separately to clients and to networks. */
   max?: number
 }
 
-/** Finds a request's account: by API key, otherwise by the token's client and subject, otherwise by network. */
+/**
+ * Finds a request's account: by API key, otherwise by the token's client and subject, otherwise by network. A request
+ * that will get a 401 counts for its network.
+ */
 export interface Accounts {
   of: (request: FastifyRequest) => Bucket
   /** Finds the network's account, ignoring all credentials; used to limit attempts to guess secrets (T-LIM-02). */
@@ -60,8 +63,8 @@ export function buckets({
   const isDirect = trustedProxies.length === 0
   const clients = bucketCache(max, now)
   const networks = bucketCache(max, now)
-  // A cached token, API key or connection is the same object in every request, so its bucket can be found without building a
-  // key.
+  // A cached token, API key or connection is the same object in every request, so its bucket can be found without
+  // building a key.
   const seen = new WeakMap<object, Bucket>()
 
   const fresh = newBucket(pace, cellsOf)
@@ -78,7 +81,7 @@ export function buckets({
     const limit = own === null ? general : limitOf('default', own)
     const allowances = allowanceOf(key, quotas, quota, cellsOf?.(key))
     const found = clients.get(key, () => fresh(key, { kind, general: limit, quotas: allowances }, own))
-    // The rate or quota of the API key or the client may have changed.
+    // The rate or quota of the API key or client may have changed since the account was created.
     if (found.general?.policy !== limit?.policy) found.general = limit
     if (found.quotas !== null) found.quotas = allowancesNow(found.quotas, allowances)
     if (found.delayQueue && pace) found.delayQueue.stepMs = stepOf(pace, own)
@@ -98,7 +101,7 @@ export function buckets({
     ofNetwork,
     of: (request) => {
       const { apiKey, caller } = request
-      // Without a valid token, an API key counts only on routes that require no token. On other routes, the request will get
+      // Without a token, an API key counts only on routes that require no token. On other routes, the request will get
       // a 401 and counts for its network.
       if (caller === null) return apiKey === null || needsToken(request) ? ofNetwork(request) : once(apiKey, ofKey)
       if ('refused' in caller) return ofNetwork(request)
@@ -113,7 +116,7 @@ export function needsToken(request: FastifyRequest): boolean {
   return scope !== undefined && scope !== 'public' && scope !== 'own'
 }
 
-/** The limits of a client without limits of its own. */
+/** The limits of clients that have no limits of their own. */
 const none: OwnLimits = { rate: null, quota: null }
 
 const maxKey = 200
@@ -136,8 +139,8 @@ const newBucket =
 const checksForRoom = 8
 
 /**
- * Creates a bounded map. Adding an entry to a full map evicts accounts whose windows have ended or, if there are none, the
- * oldest account.
+ * Creates a map of about `max` accounts. Adding an account to a full map evicts those of the oldest accounts whose
+ * windows have ended or, if there are none, another old account. Accounts in use are kept.
  */
 function bucketCache(max: number, now: () => number) {
   const known = new Map<string, Bucket>()
@@ -174,7 +177,7 @@ function bucketCache(max: number, now: () => number) {
   }
 }
 
-/** Returns true if the account has state that exists only in this process. */
+/** Returns true if the account has unsaved quota usage or waiting calls. */
 const isInUse = ({ quotas, delayQueue }: Bucket) =>
   [quotas?.requests, quotas?.reports].some((one) => one && one.unsaved > 0) ||
   (delayQueue !== null && delayQueue.waiting.length > 0)

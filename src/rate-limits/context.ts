@@ -17,6 +17,8 @@ export interface AdmissionContext {
   account: Bucket
   /** The limit of this operation, in addition to the general limit. */
   own: Limit | null
+  /** False for a call that is never delayed. */
+  isPaced?: false
 }
 
 /**
@@ -26,8 +28,8 @@ export interface AdmissionContext {
 export const isNotFound = (request: FastifyRequest): boolean => isUnrouted(request) && request.method !== 'OPTIONS'
 
 /**
- * First step: sets the rate headers and returns the 429, if any. A request without a route continues and gets its 404 or
- * 405.
+ * Sets the rate headers for the tightest window. Returns the 429 if the window is exceeded, unless the response will be
+ * a 404 or 405; otherwise null.
  */
 export function limitProblem(
   { onLimited }: Pick<Parts, 'onLimited'>,
@@ -50,7 +52,9 @@ export function quotaProblem({ onLimited }: Pick<Parts, 'onLimited'>, exceeded: 
 
 const none: Allowances = { requests: null, reports: null }
 
-/** Returns the quotas that a request uses: none if it has no route, or if it will be refused for lack of a token. */
+/**
+ * Returns the quotas that a request uses: none if it has no route, or if it has no token and the route is not public.
+ */
 export function quotasOf({ request, account }: Pick<AdmissionContext, 'request' | 'account'>): Allowances {
   const { quotas } = account
   if (quotas === null || isUnrouted(request)) return none
@@ -84,13 +88,16 @@ export function refund(
   setQuotaHeaders(reply, requests, reports, month)
 }
 
-/** Last step: continues to the next policy, immediately or after a delay. If the delay queue is full, refunds the call. */
+/**
+ * Continues with the next policy, immediately or after a delay. If the delay queue is full, refunds the quotas and
+ * refuses the request, unless the response will be a 404 or 405.
+ */
 export function proceed(parts: Parts, context: AdmissionContext): void {
   const { monotonic, delays } = parts
   const { request, reply, done } = context
   const { delayQueue } = context.account
   const atMs = monotonic()
-  const reservation = delayQueue === null ? 'free' : reserve(delayQueue, atMs)
+  const reservation = delayQueue === null || context.isPaced === false ? 'free' : reserve(delayQueue, atMs)
   if (delayQueue === null || reservation === 'free') done()
   else if (reservation === 'full') {
     refund(parts, context, reply)

@@ -19,8 +19,9 @@ export function windowOf(limit: Limit, used: number, endsAtMs: number): Window {
 }
 
 /**
- * Counts a call in this process in a fixed window, which starts with the first call. If a window ends later than a full
- * window length from now, the clock was set back after the window started; such a window is treated as ended (T-LIM-01).
+ * Counts a call in this process in a fixed window, which starts with the first call. If the end of a window is more
+ * than its full length away, the clock was set back after the window started; such a window is treated as ended
+ * (T-LIM-01).
  */
 export function consumeLocal(windows: (Window | undefined)[], limit: Limit, atMs: number): Window {
   const open = windows[limit.slot]
@@ -53,8 +54,8 @@ export const secondsLeft = ({ endsAtMs }: Window, atMs: number): number =>
   Math.max(1, Math.ceil((endsAtMs - atMs) / 1_000))
 
 /**
- * Returns the window to report in headers: the window with fewer calls left or, if both limits are exceeded, the window that
- * ends later.
+ * Returns the window to report in headers: the window with fewer calls left or, if both limits are exceeded, the window
+ * that ends later.
  */
 export function tighter(one: Window | null, other: Window | null): Window | null {
   if (one === null || other === null) return one ?? other

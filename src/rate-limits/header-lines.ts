@@ -1,8 +1,8 @@
 import type { Limit } from './limit.ts'
 
 /**
- * Builds a header fragment as one flat string, because many responses reuse it: concatenation with `+` would create a rope,
- * which would be flattened again for each response.
+ * Builds a header fragment as one flat string, because many responses reuse it: concatenation with `+` would create a
+ * rope, which would be flattened again for each response.
  */
 const piece = (...parts: (string | number)[]): string => parts.join('')
 

@@ -5,8 +5,8 @@ export interface Rate {
 }
 
 /**
- * Operations that have a limit of their own in addition to the general limit. In a route's `config.limit`, `none` exempts
- * the route from counting.
+ * Operations that have a limit of their own in addition to the general limit. In a route's `config.limit`, `none`
+ * exempts the route from counting.
  */
 export type LimitName = 'reports' | 'webhooks' | 'token'
 
@@ -19,8 +19,8 @@ export interface Limit extends Rate {
   /** The limit's RateLimit-Policy item (draft-ietf-httpapi-ratelimit-headers-10). */
   policy: string
   /**
-   * True for a limit that protects secrets: while the shared counters are unavailable, its calls are counted by the database
-   * rather than by this process.
+   * True for a limit that protects secrets: while Redis is unavailable, its calls are counted by the database rather
+   * than by this process.
    */
   isStrict: boolean
 }

@@ -7,6 +7,7 @@ import { calendar } from './calendar.ts'
 import { type AdmissionContext, type Parts, refund } from './context.ts'
 import { type Counters, type Limit, type LimitName, limitOf, type Rate } from './limit.ts'
 import { admitLocally } from './local.ts'
+import { admitMore } from './more-calls.ts'
 import { localQuotas, type QuotaSettings } from './quota.ts'
 import { admitShared } from './shared.ts'
 import { type LimitMemory, limitCells } from './threads/limit-cells.ts'
@@ -25,7 +26,7 @@ export interface LimitRules extends Record<LimitName, Rate | null> {
 export interface LimiterOptions extends ThrottleOptions {
   rules: LimitRules
   counters: Counters
-  /** Set if other threads of this process serve, and no other process. */
+  /** The memory in which the threads of this process count calls; null if there is only one thread. */
   memory?: LimitMemory | null
   trustedProxies: readonly string[]
   /** Milliseconds since the epoch. */
@@ -34,19 +35,21 @@ export interface LimiterOptions extends ThrottleOptions {
   onLimited?: (limit: string) => void
   /** Called for each delayed request when it continues. */
   onDelayed?: (ms: number) => void
-  /** Called if saving quotas fails or the shared counters are unavailable. */
+  /** Called if saving quotas or refunding a call fails. */
   onError: (error: unknown) => void
 }
 
-/** Counts requests and decides whether each request continues, waits or is refused. */
+/** The rate limiter. It counts requests and decides whether each request continues, waits or is refused. */
 export interface Limiter {
   rules: LimitRules
   admit: (request: FastifyRequest, reply: FastifyReply, done: AdmissionContext['done']) => void
+  /** Counts more calls of an admitted request. If a limit is exceeded, rejects with the problem. */
+  admitMore: (request: FastifyRequest, reply: FastifyReply, calls: number) => Promise<void>
   /** Refunds an admitted request's quotas, or only its report quota, and updates the quota headers. */
   refund: (request: FastifyRequest, reply: FastifyReply, what?: 'all' | 'report') => void
   /** Returns the caller's limits and usage; does not count as a call. */
   usage: (request: FastifyRequest) => Promise<Usage>
-  /** Counts requests of the fast path; null if other processes share the counters. */
+  /** Counts requests that take the fast path; null if other processes share the counters. */
   admitAtOnce: ReturnType<typeof admitAtOnce> | null
   /** Lets all waiting requests continue. */
   release: () => void
@@ -77,8 +80,8 @@ function partsOf(options: LimiterOptions): Parts {
 }
 
 /**
- * Creates the limiter. It checks the window (429), then the quota (403), then the throttle (a delay, or 429). If no other
- * process shares the counters, the decision is synchronous and needs no promise.
+ * Creates the limiter. It checks the window (429), then the quota (403), then the throttle (a delay, or 429). If no
+ * other process shares the counters, the decision is synchronous and needs no promise.
  */
 export function limiter(options: LimiterOptions): Limiter {
   const parts = partsOf(options)
@@ -95,6 +98,8 @@ export function limiter(options: LimiterOptions): Limiter {
         admit(parts, { request, reply, done, account, own: limit === undefined ? null : parts.rules[limit] })
       }
     },
+    admitMore: (request, reply, calls) =>
+      admitMore(parts, admit, { request, reply, account: parts.accounts.of(request) }, calls),
     refund: (request, reply, what) => {
       if (routeConfig(request).limit === 'none') return
       refund(parts, { request, account: parts.accounts.of(request) }, reply, what)

@@ -30,9 +30,9 @@ export interface OpenCounters extends Counters {
 const postgresTimeoutMs = 500
 
 /**
- * Opens the counters: in Redis if it is configured, otherwise in PostgreSQL, which other nodes may share, otherwise in this
- * process. PostgreSQL counters use their own connection pool, so counting a request never waits for the work of other
- * requests. If opening fails, closes everything before rejecting.
+ * Opens the counters: in Redis if it is configured, otherwise in PostgreSQL, which other nodes may share, otherwise in
+ * this process. PostgreSQL counters use their own connection pool, so counting a request never waits for the work of
+ * other requests. If opening fails, closes everything before rejecting.
  */
 export async function openCounters(options: LimitCountersOptions): Promise<OpenCounters> {
   const { db } = options

@@ -11,9 +11,9 @@ declare module 'fastify' {
 }
 
 /**
- * Enforces rate limits: responds with 429 and Retry-After above a rate, responds with 403 above a quota, and delays bursts.
- * Responses to counted requests have the limit headers. Requests without a route are counted, but still get a 404
- * or 405.
+ * Enforces rate limits: responds with 429 and Retry-After above a rate, responds with 403 above a quota, and delays
+ * bursts. Responses to counted requests have the limit headers. Requests without a route are counted, but still get a
+ * 404 or 405.
  */
 export const limits = fastifyPlugin<{ limiter: Limiter }>(
   async (app, { limiter }) => {
@@ -30,12 +30,13 @@ export const limits = fastifyPlugin<{ limiter: Limiter }>(
 const refusals = new Set([401, 403, 429, 503])
 
 /**
- * Charges the report quota only if a report is accepted: refunds it for client errors, server errors and replayed responses.
- * If the request is refused, for example because a queue is full, also refunds the request quota.
+ * Charges the report quota only if a report is accepted: refunds it for client errors, server errors and replayed
+ * responses. If the request is refused, for example because a queue is full, also refunds the request quota.
  */
 function settleByResponse(route: RouteOptions, limiter: Limiter): void {
   const admitted = new WeakSet<FastifyRequest>()
-  // Runs only for admitted and authorized requests: all other requests have used no quota or have already been refunded.
+  // Runs only for admitted and authorized requests: all other requests have used no quota or have already been
+  // refunded.
   const admit = async (request: FastifyRequest) => void admitted.add(request)
   const settle = async (request: FastifyRequest, reply: FastifyReply) => {
     if (!admitted.has(request)) return

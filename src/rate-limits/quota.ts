@@ -26,7 +26,7 @@ export interface Allowance {
   /** The month to which `used` belongs; empty until the usage is loaded. */
   period: string
   used: number
-  /** The count of all threads of the process; null if there is one thread. */
+  /** The count shared by all threads of the process; null if there is only one thread. */
   cell: Cell | null
   /** Number of calls not yet saved to the database. */
   unsaved: number
@@ -99,14 +99,14 @@ export function localQuotas(options: QuotasHereOptions) {
       begin(one, month.name, used)
       return undefined
     },
-    /** Takes a call from an open quota; returns false if it is used up. */
+    /** Takes a call from a quota whose usage is loaded; returns false if the quota is used up. */
     take: (one: Allowance): boolean => {
       if (!(one.cell ? takeFromCell(one, one.cell) : quotaLeft(one) > 0 && ++one.used)) return false
       one.unsaved++
       saver.save(one)
       return true
     },
-    /** Returns a call to an open quota. */
+    /** Gives a call back to a quota whose usage is loaded. */
     giveBack: (one: Allowance): void => {
       one.used = one.cell ? changeCell(one, one.cell, -1) : one.used - 1
       one.unsaved--
@@ -139,7 +139,7 @@ function batchedSaves({ record, later, onError }: QuotasHereOptions) {
     try {
       const sums = await record.add(uses)
       own.forEach((one, at) => {
-        // Other processes may have added to the total. A cell has the count of all threads, saved or not.
+        // Other processes may have added to the total. A cell already contains the calls of all threads, saved or not.
         if (one.cell === null && one.period === uses[at]?.[1]) one.used = (sums[at] as number) + one.unsaved
       })
     } catch (error) {
@@ -158,7 +158,7 @@ function batchedSaves({ record, later, onError }: QuotasHereOptions) {
   }
   return {
     keep,
-    /** Returns a period's unsaved calls that were set aside when a new period began or when saving failed. */
+    /** Returns a period's unsaved calls that were kept when a new period began or saving failed. */
     left: (key: string, period: string): number => left.get(`${key} ${period}`)?.[2] ?? 0,
     save: (one: Allowance) => {
       changed.add(one)

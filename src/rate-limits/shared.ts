@@ -22,8 +22,8 @@ async function evaluate(parts: Parts, context: AdmissionContext): Promise<() => 
 }
 
 /**
- * Counts one call in the shared store; if the store is unavailable, counts in this process, starting from the last known
- * count. Returns a copy of the window, because other requests modify the original.
+ * Counts one call in the shared store; if the store is unavailable, counts in this process, starting from the last
+ * known count. Returns a copy of the window, because other requests modify the original.
  */
 async function take(parts: Parts, account: Bucket, limit: Limit | null): Promise<Window | null> {
   if (limit === null) return null

@@ -7,7 +7,7 @@ export interface Pace extends Rate {
   burst: number
 }
 
-/** When the next call of a client would be due, in ms of the monotonic clock. */
+/** When a client's next call would be due, in ms of the monotonic clock. */
 interface NextCall {
   get: () => number
   /** Replaces the time if it is still `beforeMs`; returns whether it was. */
@@ -40,7 +40,7 @@ const msPerCall = ({ calls, seconds }: Rate) => (seconds * 1_000) / calls
 export const stepOf = (pace: Pace, own: Rate | null): number =>
   own === null ? msPerCall(pace) : Math.min(msPerCall(pace), msPerCall(own))
 
-/** Creates an empty queue. The calls of an account with its own rate continue at least at that rate. */
+/** Creates an empty queue. An account with its own rate is never throttled below that rate. */
 export function newDelayQueue(pace: Pace, own: Rate | null, cell?: Cell): DelayQueue {
   const toleranceMs = pace.burst * msPerCall(pace)
   const next = cell === undefined ? nextHere() : nextIn(cell)
@@ -68,9 +68,9 @@ const nextIn = ({ load, swap }: Cell): NextCall => ({
 export type Reservation = 'free' | 'full' | { dueMs: number }
 
 /**
- * Reserves a slot by the generic cell rate algorithm: after a burst, each call is due one step after the previous call, so
- * calls stay in order. Returns `full`, without changing the queue, if the call would exceed the maximum delay or the maximum
- * number of waiting calls.
+ * Reserves a slot by the generic cell rate algorithm: after a burst, each call is due one step after the previous call,
+ * so calls stay in order. Returns `full`, without changing the queue, if the call would exceed the maximum delay or the
+ * maximum number of waiting calls.
  */
 export function reserve(queue: DelayQueue, atMs: number): Reservation {
   for (;;) {
@@ -111,7 +111,7 @@ export function throttle({ monotonic, later }: ThrottleOptions) {
         if (at >= 0) queue.waiting.splice(at, 1)
       }
     },
-    /** Runs all waiting calls immediately, because the service stops. */
+    /** Runs all waiting calls immediately, because the service is stopping. */
     release: () => {
       for (const queue of queues) {
         queue.cancel?.()

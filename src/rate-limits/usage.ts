@@ -45,8 +45,9 @@ export type Usage = Static<typeof UsageView>
 const cacheMs = 1_000
 
 /**
- * Returns a function that reports an account's limits and usage. Concurrent requests share one query to the shared stores,
- * and its result is cached for a second: this operation is not rate-limited, so it must not be able to overload the stores.
+ * Returns a function that reports an account's limits and usage. If the counters are shared between processes, an
+ * account's concurrent requests share one result, which is then cached for a second: this operation is not
+ * rate-limited, so it must not be able to overload the stores.
  */
 export function usages(parts: Parts): (account: Bucket) => Promise<Usage> {
   const { counters, monotonic } = parts

@@ -1,7 +1,8 @@
 import type { ReportKind } from './report-types.ts'
 
 /**
- * Attempts to deliver events to the requester's webhooks and one-off callback URLs; the events may belong to other clients.
+ * Delivery attempts to the requester's webhooks and one-off callback URLs; the events may belong to other
+ * clients.
  */
 export const deliveries: ReportKind = {
   name: 'deliveries',

@@ -1,5 +1,5 @@
 import type { ResultStore } from '../files/store.ts'
-import { Problem } from '../http/problems/problem.ts'
+import { Problem, preconditionFailed } from '../http/problems/problem.ts'
 import type { Queryable } from '../storage/database.ts'
 import { iso } from '../storage/ids.ts'
 import { wherePrecondition } from '../storage/rows/precondition.ts'
@@ -14,7 +14,7 @@ const cancelled: Ending = {
   errorMessage: 'The task was cancelled',
 }
 
-const outdated = () => new Problem('PRECONDITION_FAILED', "The task does not meet the request's preconditions")
+const outdated = () => preconditionFailed('The task')
 
 /**
  * Cancels an unfinished task and records its event; the worker that processes the task notices within a second. Throws
@@ -34,8 +34,9 @@ export async function cancel(
 }
 
 /**
- * Deletes a task and its result; cancels an unfinished task first. Throws PRECONDITION_FAILED. The result is marked as
- * expired before its file is removed; after a crash between the two steps, the sweep removes the rest.
+ * Deletes a task and its result; cancels an unfinished task first. Throws PRECONDITION_FAILED if the task does not meet
+ * the precondition or no longer exists. The result is marked as expired before its file is removed; after a crash
+ * between the two steps, the sweep removes the rest.
  */
 export async function deleteTask(
   transitions: Transitions & { results: ResultStore },

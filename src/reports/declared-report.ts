@@ -13,8 +13,8 @@ import type { ReportColumn } from './formats/format.ts'
 export type DeclaredValues = Readonly<Record<string, unknown>>
 
 /**
- * A column of a grouped report: either a term that rows are grouped by, or an aggregate. `sql` is the term to group by
- * or to aggregate.
+ * A column of a grouped report: either a term that rows are grouped by, or an aggregate. `sql` is the expression to
+ * group by or to aggregate.
  */
 export interface GroupedColumn extends ReportColumn {
   sql: string
@@ -32,7 +32,7 @@ export interface DeclaredReport {
   parameters: object
   /** Validates the parameters of a request and fills in their defaults. */
   read: (parameters: unknown) => { value: DeclaredValues } | { failures: FastifySchemaValidationError[] }
-  /** Returns the test that selects the report's rows. Throws if the author's condition fails. */
+  /** Returns the test that selects the report's rows. Throws if the author's condition throws. */
   matching: (values: DeclaredValues, now: () => number) => RowTest
   /** The columns of a report that lists single rows; absent if its rows are grouped or aggregated. */
   columns?: readonly ReportColumn[]
@@ -55,8 +55,8 @@ export const declaredErrors = (failures: FastifySchemaValidationError[]): FieldE
   fromValidation(failures, 'body').errors ?? []
 
 /**
- * Returns the test that selects the rows for a request; undefined for reports that no author declared. Throws if the
- * author's condition fails.
+ * Returns the test that selects the rows for a request; undefined for a report that is not declared with `report()`.
+ * Throws if the author's condition throws.
  */
 export const matchingRows = (
   declared: DeclaredReport | undefined,
@@ -65,12 +65,15 @@ export const matchingRows = (
 ): RowTest | undefined => declared?.matching(parameters as DeclaredValues, now)
 
 interface Groups extends Omit<AggregateReadOptions, 'where'> {
-  /** A condition that is always true (`engine.interruptible`). */
+  /** A condition that is always true; it makes the query interruptible (`engine.interruptible`). */
   interruptible: RawBuilder<boolean>
 }
 
 /** Returns how a report groups its rows, and the SQL of its cells; undefined if the report lists single rows. */
-export function groupsOf({ engine }: Pick<Database, 'engine'>, { table, grouped }: DeclaredReport): Groups | undefined {
+export function groupingOf(
+  { engine }: Pick<Database, 'engine'>,
+  { table, grouped }: DeclaredReport,
+): Groups | undefined {
   if (grouped === undefined) return undefined
   const groups = grouped.filter(({ role }) => role === 'group')
   return {

@@ -18,8 +18,8 @@ export interface DownloadOptions {
 type Completed = Task & { resultKey: string; sha256: string; sizeBytes: number }
 
 /**
- * Responds with a task's result: all of it, one range, or 304. Throws a `Problem` if the result is not available yet or no
- * longer exists.
+ * Responds with a task's result: all of it, one range, or 304. Throws a `Problem` if the task has not finished, has
+ * failed, or its result has expired.
  */
 export function download(options: DownloadOptions, task: Task, request: FastifyRequest, reply: FastifyReply) {
   const { results, downloads, now } = options

@@ -21,10 +21,11 @@ const reconnectMs = 2_000
 const maxMs = 15 * 60_000
 
 /**
- * Sends a task as Server-Sent Events (HTML Living Standard §9.2): `progress` at each change, and `completed` or `failed` at
- * the end, each with the task as data and its revision as id. A client that reconnects with Last-Event-ID gets only newer
- * states; a client that has seen the end gets a 204, so that it stops reconnecting. A stream of an unfinished task holds a
- * slot until the stream ends; throws RATE_LIMIT_EXCEEDED or SERVICE_UNAVAILABLE if no slot is free.
+ * Sends a task as Server-Sent Events (HTML Living Standard §9.2): `progress` at each change, and `completed` or
+ * `failed` at the end, each with the task as data and its revision as id. A client that reconnects with Last-Event-ID
+ * gets only newer states; a client that has seen the end gets a 204, so that it stops reconnecting. A stream of an
+ * unfinished task holds a slot until the stream ends. Throws RATE_LIMIT_EXCEEDED or SERVICE_UNAVAILABLE if no slot is
+ * free.
  */
 export function streamEvents(options: EventsOptions, task: Task, request: FastifyRequest, reply: FastifyReply) {
   const seen = Number(request.headers['last-event-id'] ?? Number.NaN)
@@ -35,13 +36,13 @@ export function streamEvents(options: EventsOptions, task: Task, request: Fastif
   if (watch && !isHead && !isFinished(task))
     acquireSlot(watch.slots, callerOf(request), end, 'event streams and waiting requests')
   const stream = Readable.from(isHead ? [] : events(options, task, seen, end))
-  // Keeps proxies from buffering the events.
+  // `x-accel-buffering` prevents proxies from buffering the events.
   return reply.headers({ 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }).send(stream)
 }
 
 /**
- * Creates each event only after the previous event has been read: a slow reader misses intermediate states, but never the
- * end.
+ * Creates each event only after the previous event has been read: a slow reader misses intermediate states, but never
+ * the end.
  */
 async function* events(options: EventsOptions, first: Task, seen: number, signal: AbortSignal): AsyncIterable<string> {
   const { watch, now, find, heartbeatMs = 15_000 } = options

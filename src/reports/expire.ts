@@ -21,7 +21,7 @@ const maxPages = 100
 /** Maximum number of files removed concurrently. */
 const atOnce = 10
 
-/** A task whose file or record expired at the instant `at`. */
+/** A task with an expired result or record; `at` is when the result expired or, for a record, when the task ended. */
 interface Over {
   id: string
   at: string
@@ -30,8 +30,8 @@ interface Over {
 type Position = Pick<Over, 'id' | 'at'>
 
 /**
- * One kind of removal: `page` reads expired rows in order of `at` and `id`, and `commit` updates or deletes the rows whose
- * files have been removed.
+ * One kind of removal: `page` reads expired rows in order of `at` and `id`, and `commit` updates or deletes the rows
+ * whose files have been removed.
  */
 interface Removal {
   page: (after: Position) => Promise<Over[]>
@@ -41,9 +41,9 @@ interface Removal {
 const start: Position = { at: '', id: '' }
 
 /**
- * Returns a sweep that removes expired results, and records of tasks that ended long ago. The sweep resolves to the number
- * of results and records removed. If a file cannot be removed, the sweep reports the error, skips the file, and retries it
- * after reaching the end.
+ * Returns a sweep that removes expired results, and the records of tasks that ended long ago. The sweep resolves to the
+ * number of removed results and records. If a file cannot be removed, the sweep reports the error, skips the file, and
+ * retries it after reaching the end.
  */
 export function expireReports(options: ExpireOptions): () => Promise<number> {
   const walks = [walk(options, results(options)), walk(options, records(options))]
@@ -112,7 +112,7 @@ function walk(options: ExpireOptions, { page, commit }: Removal): () => Promise<
   }
 }
 
-/** Removes files before their rows change; after a crash between the two, the rows are processed again. */
+/** Removes files before their rows change. After a crash between these steps, the rows are processed again. */
 async function removeFiles({ results, onError }: ExpireOptions, rows: Over[]) {
   const gone: string[] = []
   let isAway = false

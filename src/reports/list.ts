@@ -38,7 +38,10 @@ export const TaskListQuery = Type.Object({
 
 type Query = Static<typeof TaskListQuery>
 
-/** Returns one page of tasks, newest first, with the page's Link header: the caller's own, or with `owner=all` everyone's. */
+/**
+ * Returns one page of tasks, newest first, with the page's Link header. Lists the caller's own tasks or, with
+ * `owner=all`, the tasks of all owners.
+ */
 export async function listTasks(
   store: TaskStore,
   caller: Caller,
@@ -89,7 +92,8 @@ function tasksOf(
     tasks = tasks.where(sql<boolean>`(created_at, id) ${backwards ? sql`>` : sql`<`} (${after[0]}, ${after[1]})`)
   }
   const page = tasks.orderBy('createdAt', order).orderBy('id', order).limit(limit)
-  // No index contains the format, or all owners without expired tasks: if few tasks match, the query reads all others too.
+  // No index contains the format, and none excludes the expired tasks of all owners. If few tasks match, the query
+  // may read all tasks.
   return owner && filters.format === undefined
     ? page.execute()
     : store.db.scan(page.where(store.db.engine.interruptible('tasks')), requester)

@@ -12,11 +12,12 @@ import type { ReportKind, ReportQuery, ServedReport } from './report-types.ts'
 const Text = Line(0, 300)
 const List = Type.Array(Text, { maxItems: 50 })
 /**
- * Also accepts comma-separated names. These are not documented, because generated clients handle a single type more easily.
+ * Also accepts comma-separated names. The OpenAPI document omits them, because generated clients handle a single type
+ * more easily.
  */
 const Names = Type.Union([List, Text], documentedAs(List))
 
-/** Parameters that restrict a report; each report type accepts some of them. */
+/** The parameters of reports that are not declared with `report()`; each report type accepts some of them. */
 export const ReportParameters = Type.Object({
   from: Type.Optional(Type.String({ maxLength: 40, description: 'Only rows from this day or instant on' })),
   to: Type.Optional(Type.String({ maxLength: 40, description: 'Only rows before this day or instant' })),

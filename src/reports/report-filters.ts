@@ -15,7 +15,8 @@ export interface ReportFilter {
   /** Whether the column holds case-folded text. */
   folded: boolean
   /**
-   * The decimal's format, for a decimal whose `type` is `string` and whose `column` is an integer without the decimal point.
+   * Set for a decimal: its format. The `type` is then `string`, and the `column` is an integer without the decimal
+   * point.
    */
   decimal?: DecimalForm
   /** Set for a column with UUIDs, whose `type` is `string`. */
@@ -25,7 +26,8 @@ export interface ReportFilter {
 export type FilterValue = string | number | boolean
 
 /**
- * Returns the value to compare with a filter's column. Throws a Problem if the definition has changed since the request.
+ * Returns the value to compare with a filter's column. Throws a `Problem` if a decimal is no longer valid, because
+ * the definition has changed since the request.
  */
 export function operandOf(
   engine: Engine,
@@ -49,8 +51,8 @@ export const comparedIn =
     isUuid ? uuidValue(engine, value) : reportValue(value)
 
 /**
- * Casts numbers from text. Without a cast, PostgreSQL would read a number with the type of its column, which may be narrower,
- * and a report would receive 64-bit integers as double precision.
+ * Casts numbers from text. Without a cast, PostgreSQL would read the number with the type of its column, which may be
+ * narrower, and reports would receive 64-bit integers as double precision.
  */
 function reportValue(value: StoredValue | bigint): unknown {
   if (typeof value === 'string') return value
@@ -58,7 +60,7 @@ function reportValue(value: StoredValue | bigint): unknown {
   return sql`cast(${String(value)} as ${sql.raw(isInteger ? 'bigint' : 'double precision')})`
 }
 
-/** Casts a UUID for comparison, because a report on PostgreSQL receives its values as settings, which are text. */
+/** Casts a UUID for comparison, because reports on PostgreSQL receive values as settings, which are text. */
 const uuidValue = ({ uuidType }: Engine, value: unknown): RawBuilder<unknown> =>
   sql`cast(${value} as ${sql.raw(uuidType)})`
 

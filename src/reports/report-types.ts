@@ -5,13 +5,13 @@ import type { Database } from '../storage/database.ts'
 import { passesNone, type RowTest, testSql } from '../storage/rows/row-test.ts'
 import { aggregateRead, countGroups } from '../storage/snapshots/aggregate-read.ts'
 import { type LongRead, type LongReadOptions, longRead } from '../storage/snapshots/long-read.ts'
-import { type DeclaredReport, groupsOf } from './declared-report.ts'
+import { type DeclaredReport, groupingOf } from './declared-report.ts'
 import type { ReportColumn } from './formats/format.ts'
 import { comparedIn, type FilterValue, operandOf, type ReportFilter } from './report-filters.ts'
 
 /**
- * A report type as plain data that contains everything a thread needs to read the rows. `sql` and `column` are SQL
- * expressions, and `from` is the text of the FROM clause; all SQL is written by developers, never by a client.
+ * A report type as plain data. `sql` and `column` are SQL expressions, and `from` is the text of the FROM clause; all
+ * SQL is written by developers, never by a client.
  */
 export interface ReportKind {
   name: string
@@ -29,24 +29,25 @@ export interface ReportKind {
   /** Fields to sort by, with their SQL expressions, each backed by an index. */
   sorts?: Readonly<Record<string, string>>
   /**
-   * Owner columns. Rows of other owners are omitted, unless `adminSeesAll` is set and the requester has the scope `admin`.
+   * Owner columns. Rows of other owners are omitted, unless `adminSeesAll` is set and the requester has the scope
+   * `admin`.
    */
   owned?: { client: string; subject?: string; adminSeesAll: boolean }
 }
 
 /** A report type, and how the service treats requests for it. */
 export interface ServedReport extends ReportKind {
-  /** Set if the report's author declares its parameters; such reports have no other parameters. */
+  /** Set for a report declared with `report()`, which accepts only the parameters declared there. */
   typed?: DeclaredReport
   /** Set if the access rules of a resource decide which of its rows a requester may read. */
   restricted?: { resource: string; table: string }
 }
 
-/** Applies the access rules of resources to reports on them. */
+/** The access rules of resources, for reports on these resources. */
 export interface ReportAccess {
-  /** Returns the test for rows that a caller may read. Rejects if a rule fails. */
+  /** Returns the test that decides which rows a caller may read. Rejects if an access rule throws. */
   readable: (resource: string, caller: Caller) => Promise<RowTest>
-  /** Returns the requester of a task as a caller, with the scopes of its token that have not been revoked since. */
+  /** Returns the requester of a task as a caller, with those scopes of its token that have not been revoked since. */
   callerNow: (requester: { ownerClient: string; ownerSubject: string; scopes: string | null }) => Promise<Caller>
 }
 
@@ -70,7 +71,7 @@ export interface ReportRequester {
   readable?: RowTest | undefined
 }
 
-/** Returns a caller as the requester of a report. Rejects if an access rule fails. */
+/** Returns a caller as the requester of a report. Rejects if an access rule throws. */
 export async function requesterFor(
   { restricted }: ServedReport,
   access: ReportAccess | undefined,
@@ -89,14 +90,14 @@ export function columnsOf({ columns, typed }: ServedReport, { fields }: ReportQu
 
 /** Returns the `LongRead` of a report's rows. */
 export function readOf(db: Database, kind: ServedReport, query: ReportQuery, viewer: ReportRequester): LongRead {
-  const groups = kind.typed && groupsOf(db, kind.typed)
+  const groups = kind.typed && groupingOf(db, kind.typed)
   if (groups === undefined) return longRead(db, queryOf(db, kind, query, viewer))
   return aggregateRead(db, { ...groups, where: [...conditions(db, kind, query, viewer), groups.interruptible] })
 }
 
 /**
  * Counts a report's rows, or the groups of a grouped report, up to `max`. If few rows match its filters, the query
- * reads all rows.
+ * may read all rows.
  */
 export async function countUpTo(
   db: Database,
@@ -105,7 +106,7 @@ export async function countUpTo(
   viewer: ReportRequester,
   max: number,
 ) {
-  const grouped = kind.typed && groupsOf(db, kind.typed)
+  const grouped = kind.typed && groupingOf(db, kind.typed)
   if (grouped?.groups.length === 0) return 1
   const [, table] = /^"?(\w+)"?(?= join |$)/.exec(kind.from) ?? []
   const where = [...conditions(db, kind, query, viewer), ...(table ? [db.engine.interruptible(table)] : [])]

@@ -55,12 +55,12 @@ export async function ownTask(
 }
 
 /**
- * Returns true if access rules apply to the report now but did not when it was requested. Its result may then contain
- * rows that these rules hide.
+ * Returns true if access rules apply to the report now but did not apply when it was requested. The result may then
+ * contain rows that these rules hide.
  */
 const isOutdated = ({ kinds }: Pick<ReportsOptions, 'kinds'>, { reportType, scopes }: Task): boolean =>
   scopes === null && kinds.some(({ name, restricted }) => name === reportType && restricted !== undefined)
 
-/** Returns whether only the owner may see a task, and the caller is not the owner. */
+/** Returns whether a list of all tasks must hide a task's details from the caller. */
 export const isPrivate = (store: Pick<ReportsOptions, 'kinds'>, task: Task, caller: Caller): boolean =>
   !maySee(task, caller) || isOutdated(store, task)

@@ -14,8 +14,8 @@ const path = `/api/reports/${taskId}`
 export const reportRequest = (kinds: readonly ServedReport[]) => requestWith(kinds, ReportParameters)
 
 /**
- * Returns the same schema for the documentation, which also describes the parameters of typed reports.
- * `requestValidator` validates those parameters.
+ * Returns the schema of a report request's body for the documentation. It also describes the parameters of typed
+ * reports, which `requestValidator` validates.
  */
 export function documentedRequest(kinds: readonly ServedReport[]) {
   const declared = kinds.flatMap(({ name, typed }) =>

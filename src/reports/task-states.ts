@@ -1,5 +1,5 @@
 import { recordEvent } from '../queue/events.ts'
-import type { Job, Queue } from '../queue/queue.ts'
+import type { ClaimedJob, Queue } from '../queue/queue.ts'
 import type { Database, Queryable } from '../storage/database.ts'
 import { iso, newOrderedId, type RandomBytes } from '../storage/ids.ts'
 import { type RowPrecondition, wherePrecondition } from '../storage/rows/precondition.ts'
@@ -15,19 +15,21 @@ export interface Transitions {
   random: RandomBytes
 }
 
-/** An error in this attempt or a later one fails the task. */
+/** From this attempt on, every error fails the task, except for shutdowns, outages and lost leases. */
 export const maxFailures = 3
 /**
- * Maximum number of attempts. It is higher than `maxFailures`, because an attempt that ends with its process or because the
- * database is unavailable says nothing about the report. It is limited, because the report may be what ends the process.
+ * Maximum number of attempts. It is higher than `maxFailures`, because an attempt that a crash or an outage of the
+ * database ended says nothing about the report. It is limited, because the report itself may have caused the crash.
  */
 export const maxAttempts = 6
 
 const progressEveryMs = 1_000
 const unfinished = ['pending', 'in_progress'] as const
 
-/** Starts and counts an attempt. Returns undefined if the task has finished, no longer exists, or has no attempts left. */
-export function begin({ db, now }: Transitions, taskId: string): Promise<Task | undefined> {
+/**
+ * Starts and counts an attempt. Returns undefined if the task has finished, no longer exists, or has no attempts left.
+ */
+export function beginTask({ db, now }: Transitions, taskId: string): Promise<Task | undefined> {
   const at = iso(now())
   return db.write((tx) =>
     tx
@@ -46,7 +48,9 @@ export function begin({ db, now }: Transitions, taskId: string): Promise<Task | 
   )
 }
 
-/** Decrements the attempt count after a shutdown or an outage of the result store, unless the next attempt has started. */
+/**
+ * Decrements the attempt count after a shutdown or an outage of the result store, unless the next attempt has started.
+ */
 export async function requeue({ db, now }: Transitions, { id, attempts }: Task): Promise<void> {
   const at = iso(now())
   await db.write((tx) =>
@@ -103,10 +107,10 @@ export type Ending =
     >)
 
 /**
- * Finishes a task, records its event and finishes its job in one transaction. If the task has already ended or no longer
- * exists, finishes only the job and returns false. Throws `LeaseLost` if another worker holds the job.
+ * Finishes a task, records its event and finishes its job in one transaction. If the task has already ended or no
+ * longer exists, finishes only the job and returns false. Throws `LeaseLost` if another worker holds the job.
  */
-export function finish(transitions: Transitions, job: Job, taskId: string, ending: Ending): Promise<boolean> {
+export function finish(transitions: Transitions, job: ClaimedJob, taskId: string, ending: Ending): Promise<boolean> {
   return transitions.db.write(async (tx) => {
     const task = await finishIn(transitions, tx, taskId, ending, { trace: job.trace })
     await job.finish(tx)
@@ -121,8 +125,8 @@ export interface EndingOptions {
 }
 
 /**
- * Finishes an unfinished task and records its event, in the caller's transaction. Returns undefined if the task has already
- * ended, no longer exists or does not meet the precondition.
+ * Finishes an unfinished task and records its event, in the caller's transaction. Returns undefined if the task has
+ * already ended, no longer exists or does not meet the precondition.
  */
 export async function finishIn(
   transitions: Transitions,

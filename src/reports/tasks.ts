@@ -49,7 +49,8 @@ export interface TaskStore {
 }
 
 /**
- * Returns the expiry limit: tasks that ended at this instant or earlier count as deleted, even before a sweep removes them.
+ * Returns the expiry limit: tasks that ended at this instant or earlier count as deleted, even before a sweep removes
+ * them.
  */
 export const lastEndOver = ({ now, taskSeconds }: Omit<TaskStore, 'db'>): string => iso(now() - taskSeconds * 1_000)
 
@@ -85,7 +86,9 @@ export const isFinished = ({ status }: Pick<Task, 'status'>): boolean => status 
 
 const maxPollSeconds = 15
 
-/** Returns the recommended polling interval in seconds: 1 for a new task, rising to 15 for a task that is a minute old. */
+/**
+ * Returns the recommended polling interval in seconds: 1 for a new task, rising to 15 for a task that is a minute old.
+ */
 export function pollSeconds({ createdAt }: Task, nowMs: number): number {
   const ageSeconds = (nowMs - Date.parse(createdAt)) / 1_000
   return Math.min(Math.max(Math.ceil(ageSeconds / 4), 1), maxPollSeconds)
@@ -96,7 +99,7 @@ const pathOf = ({ versionPrefix, id }: Task, part = '') => `${versionPrefix}/api
 export const statusPath = (task: Task): string => pathOf(task, '/status')
 const resultPath = (task: Task): string => pathOf(task, '/download')
 
-/** Returns the payload of the event for a finished task: exactly the three fields of the API contract. */
+/** Returns the payload of the event for a finished task. The API contract allows no other fields. */
 export const taskOutcome = (task: Task) => ({
   taskId: task.id,
   status: task.status,
@@ -120,8 +123,8 @@ export function taskView(task: Task): Static<typeof TaskView> & Versioned {
 }
 
 /**
- * Returns the representation of any owner's task for an administrator. Leaves out the parameters, the links and the size
- * of the result if only the owner may see them.
+ * Returns the representation of any owner's task for an administrator. If the task is private, omits the parameters,
+ * the links and the size of the result.
  */
 export function listedTask(task: Task, isPrivate: boolean): ReturnType<typeof taskView> {
   const { ownerClient, ownerSubject } = task

@@ -20,7 +20,8 @@ export interface RequestContext {
 }
 
 /**
- * Validates a report request and returns its task. Throws a `Problem` for every error that can be detected before the 202.
+ * Validates a report request and returns its task. Throws a `Problem` for every error that can be detected before the
+ * 202.
  */
 export async function validateReportRequest(
   options: ReportsOptions,
@@ -41,7 +42,7 @@ export async function validateReportRequest(
 
 function understood(options: ReportsOptions, body: ReportRequest) {
   const kind = kindOf(options, body)
-  const errors = reportErrors(options, body)
+  const errors = reportRequestErrors(options, body)
   if (!kind || errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
   return { kind, query: checkParameters(kind, body.parameters).query }
 }
@@ -50,7 +51,7 @@ const kindOf = ({ kinds }: ReportsOptions, { reportType }: Pick<ReportRequest, '
   kinds.find(({ name }) => name === reportType)
 
 /** Returns violations of rules that the schema does not express. */
-export function reportErrors(options: ReportsOptions, body: ReportRequest): FieldError[] {
+export function reportRequestErrors(options: ReportsOptions, body: ReportRequest): FieldError[] {
   const kind = kindOf(options, body)
   return [...taskErrors(options, body), ...(kind ? checkParameters(kind, body.parameters).errors : [])]
 }
@@ -66,14 +67,14 @@ function taskErrors({ kinds }: ReportsOptions, { reportType, format, webhookUrl 
 }
 
 /**
- * Compiles the validation of a request's body. The parameters of a typed report are validated against its declaration, and all
- * errors are reported together.
+ * Compiles the validation of a request's body. The parameters of a typed report are validated against its declaration,
+ * and all errors are reported together.
  */
 export const requestValidator =
   (options: ReportsOptions) =>
   ({ httpPart = 'body' }: { httpPart?: string | undefined }) => {
     const part = { schema: reportRequest(options.kinds), httpPart }
-    const check = validatedBy((body: ReportRequest) => reportErrors(options, body))(part)
+    const check = validatedBy((body: ReportRequest) => reportRequestErrors(options, body))(part)
     const checkTask = validatedBy((body: ReportRequest) => taskErrors(options, body))(part)
     return (body: unknown): ReturnType<typeof check> => {
       const { reportType, parameters, ...rest } = Object(body)

@@ -19,11 +19,11 @@ export interface TaskState {
 
 /** Lets requests wait for tasks to change. */
 export interface TaskWatch {
-  /** Limits waiting requests; each request holds a slot for as long as its response is open. */
+  /** Limits waiting requests and event streams; each holds a slot for as long as its response is open. */
   slots: SlotLimiter
   /**
-   * Resolves when the task meets the condition or no longer exists, after `ms`, when the signal is aborted, or when the
-   * service stops. Returns undefined if the service has already stopped.
+   * Resolves when the task meets the condition or no longer exists, after `ms`, when the signal is aborted, when a
+   * query fails, or when the service stops. Returns undefined if the service has already stopped.
    */
   until: (taskId: string, isMet: IsMet, ms: number, signal: AbortSignal) => Promise<void> | undefined
   /** Ends all current waits and prevents further waits. */
@@ -36,7 +36,7 @@ export interface TaskWatchOptions {
   /** Returns the states of the tasks with these ids, omitting tasks that do not exist. */
   states: (taskIds: string[]) => Promise<Map<string, TaskState>>
   later: Later
-  /** Maximum number of waiting requests per account in this process. */
+  /** Maximum number of waiting requests and event streams per account in this process. */
   perAccount?: number
 }
 
@@ -51,7 +51,10 @@ export const pollEveryMs = 100
 export const defaultWaitersPerAccount = 20
 export const maxWaiters = 1_000
 
-/** Polls the database once for all waiters in this process, regardless of which process generates their reports. */
+/**
+ * Polls the database for all waiters in this process with one query, regardless of which process generates their
+ * reports.
+ */
 export function watchTasks({ states, later, perAccount = defaultWaitersPerAccount }: TaskWatchOptions): TaskWatch {
   const waiters = new Set<Waiter>()
   let isPolling = false
@@ -110,9 +113,9 @@ export function watchTasks({ states, later, perAccount = defaultWaitersPerAccoun
 
 /**
  * Returns the task. With `Prefer: wait` (RFC 7240 §4.3), waits until the task has finished or the time is up; with
- * If-None-Match, waits only until its next change. Does not wait if the task has finished, or if the client's entity tag
- * shows that it missed a change. If the account or the process has too many waiting requests, ignores the preference (RFC
- * 7240 §2): returns the task immediately, without `Preference-Applied`.
+ * If-None-Match, waits only until its next change. Does not wait if the task has finished, or if the client's entity
+ * tag shows that it missed a change. If the account or the process has too many waiting requests, ignores the
+ * preference (RFC 7240 §2): returns the task immediately, without `Preference-Applied`.
  */
 export async function waitForChange(
   task: Task,

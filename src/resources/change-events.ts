@@ -2,13 +2,18 @@ import { exampleOf } from '../openapi/examples.ts'
 import { plain, type Schema, wholeOf } from '../openapi/schemas.ts'
 import { type EventKind, eventInserter, recordEvent } from '../queue/events.ts'
 import type { Queue } from '../queue/queue.ts'
-import type { Database, Queryable } from '../storage/database.ts'
+import type { Database } from '../storage/database.ts'
 import { newOrderedId, type RandomBytes } from '../storage/ids.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { presenter } from './computed/present.ts'
-import type { Announce, Declaration, Link } from './declaration.ts'
+import type { Declaration, Link } from './declaration.ts'
 import { idTypes } from './id-types.ts'
 import { representation } from './representation.ts'
+import { streamSubscribers, webhookSubscribers } from './resource-rows.ts'
+import { changeLogger, type FactsOf } from './streams/record-change.ts'
+import type { Announce } from './writes/hooks.ts'
+
+const allSubscribers = webhookSubscribers + streamSubscribers
 
 interface EventDeps {
   db: Database
@@ -21,12 +26,9 @@ interface EventDeps {
 /** Returns the scope required to receive a resource's events: its read scope, or `any` if reading is public. */
 export const audienceOf = ({ readScope }: Pick<Declaration, 'readScope'>): string => readScope ?? 'any'
 
-/** Returns the facts about a row that access rules compare. */
-export type FactsOf = (tx: Queryable, row: Readonly<Record<string, unknown>>) => Promise<Record<string, unknown>>
-
 /**
- * Returns the function that publishes the events of one resource; with access rules, each event stores the facts of its
- * row.
+ * Returns the function that publishes the changes of one resource to webhooks and event streams. If the resource has
+ * access rules, each webhook event is stored with the facts of its row.
  */
 export function eventPublisher(
   { db, queue, random, zone }: EventDeps,
@@ -35,9 +37,12 @@ export function eventPublisher(
 ): Announce {
   const audience = audienceOf(declaration)
   const insert = eventInserter(db)
+  const logChange = changeLogger({ db, random }, declaration, factsOf)
   const presented = (row: Row, now: string) =>
     presenter(declaration, { zone, now: () => Date.parse(now) })?.present(row) ?? row
-  return async (tx, change, row, { clientId, subject, trace }, now) => {
+  return async (tx, change, row, { clientId, subject, trace }, now, subscribed = allSubscribers, before) => {
+    if (subscribed >= streamSubscribers) await logChange(tx, change, row, now, before)
+    if (subscribed === streamSubscribers) return
     const event = {
       ...{ id: newOrderedId('msg', random, now), type: `${declaration.noun}.${change}`, audience, createdAt: now },
       ...{ ownerClient: clientId, ownerSubject: subject, callbackUrl: null, trace },
@@ -48,7 +53,10 @@ export function eventPublisher(
   }
 }
 
-/** Returns the fields that everyone with read access sees, without concealed fields, absent fields and validators. */
+/**
+ * Returns the fields of a row that everyone with read access sees; omits concealed fields, absent fields and
+ * validators.
+ */
 export function publicFields(
   row: Row,
   { concealed, links }: Pick<Declaration, 'concealed' | 'links'>,

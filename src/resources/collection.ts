@@ -6,13 +6,14 @@ import type { Collection, Declaration } from './declaration.ts'
 import { defineResource, type ResourceContext } from './define.ts'
 import { deletedRoutes } from './deleted/routes.ts'
 import { fileRoutes } from './files/file-routes.ts'
+import { formFields, formRoutes } from './files/form-routes.ts'
 import type { FieldOf, ResourceOptions } from './resource-options.ts'
 import { nestedLists, routes } from './routes.ts'
 import { servedResource } from './serve.ts'
 
 /**
- * Declares a resource: its HTTP operations (list, create, read, replace, patch, remove), events, report and table. Throws
- * `DefinitionError`, which lists every error in the declaration.
+ * Declares a resource: its HTTP operations (list, create, read, replace, patch, remove), events, report and table.
+ * Throws `DefinitionError`, which lists every error in the declaration.
  */
 export const collection = <
   B extends TObject,
@@ -54,7 +55,9 @@ export function collectionOf<
     declaration,
     plugin: async (app, options) => {
       const served = servedResource(declaration, options, app.prefix)
-      for (const operation of declaration.operations) app.route(routes[operation](served))
+      const own = declaration.operations.map((operation) => ({ operation, route: routes[operation](served) }))
+      if (formFields(declaration).length > 0) await app.register((at) => formRoutes(at, served, own))
+      else for (const { route } of own) app.route(route)
       for (const list of nestedLists(served)) app.route(list)
       for (const route of deletedRoutes(served)) app.route(route)
       if (declaration.files.length > 0) await app.register((at) => fileRoutes(at, served))

@@ -22,9 +22,22 @@ export const textParameter = (description: string) => Type.Optional(Line(0, 300,
 export const instantQuery = (description: string) =>
   Type.Optional(Type.String({ maxLength: 40, description, ...documentedRules({ format: 'date-time' }) }))
 
+/** Values that are stored as JSON. Lists cannot be filtered or sorted by them. */
+const jsonText = {
+  sql: 'text',
+  codec: {
+    encode: (value: unknown) => JSON.stringify(value),
+    decode: (stored: unknown) => JSON.parse(String(stored)) as unknown,
+  },
+  lists: [],
+  parameter: textParameter,
+  parse: asText,
+  cell: 'json',
+} as const
+
 /** Every column type; the keys are recorded in the database. */
 export const columnTypes = {
-  // References to rows with UUIDs, and the ids of such rows. Other UUID fields are stored as text.
+  // References to rows that have UUIDs as ids, and those ids. Other UUID fields are stored as text.
   uuid: {
     stores: (shape) => shape['~reference'] !== undefined && shape.type === 'string',
     sql: 'uuid',
@@ -133,27 +146,17 @@ export const columnTypes = {
   },
   file: {
     stores: (shape) => shape['~file'] !== undefined,
-    sql: 'text',
-    codec: { encode: (value) => JSON.stringify(value), decode: (stored) => JSON.parse(String(stored)) },
-    lists: [],
-    parameter: textParameter,
-    parse: asText,
-    cell: 'json',
+    ...jsonText,
   },
   json: {
     stores: (shape, choices) => isPlain(shape, choices, 'object', 'array'),
-    sql: 'text',
-    codec: { encode: (value) => JSON.stringify(value), decode: (stored) => JSON.parse(String(stored)) },
-    lists: [],
-    parameter: textParameter,
-    parse: asText,
-    cell: 'json',
+    ...jsonText,
   },
 } as const satisfies Record<string, ColumnType>
 
 export type ColumnKind = keyof typeof columnTypes
 
-/** Returns the column type of a kind; members that it does not define read as undefined. */
+/** Returns the column type of a kind. Optional members that it does not define are undefined. */
 export const columnType = (kind: ColumnKind): ColumnType => columnTypes[kind]
 
 /** Returns the values of an enumeration; undefined for any other schema. */

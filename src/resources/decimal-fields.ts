@@ -11,7 +11,7 @@ import { documentedRules } from '../http/partial-schema.ts'
 import { malformedQuery } from '../http/problems/problem.ts'
 import { type Codec, decimalCodec } from '../storage/rows/column-codec.ts'
 
-/** The options of a decimal field; decimals in options are also strings, such as '0.05'. */
+/** The options of a decimal field. Decimals in options are strings too, such as `'0.05'`. */
 export interface DecimalOptions {
   /** The smallest and the largest value, inclusive. */
   minimum?: string
@@ -28,7 +28,7 @@ export interface DecimalOptions {
  */
 export function Decimal(precision: number, scale: number, options: DecimalOptions = {}) {
   const { minimum, maximum, default: initial, examples, description } = options
-  // A value that does not fit is left unchanged; `decimalFieldErrors` reports it with the name of the field.
+  // Values that do not fit are left unchanged; `definitionErrors` reports them if they are limits or the default.
   const exact = (text: string) => {
     const parsed = parseDecimal(text, { precision, scale })
     return 'value' in parsed ? parsed.value : text
@@ -38,7 +38,7 @@ export function Decimal(precision: number, scale: number, options: DecimalOption
     ...(minimum !== undefined && { minimum: exact(minimum) }),
     ...(maximum !== undefined && { maximum: exact(maximum) }),
   }
-  // Has no `format: decimal`, because generators map that format to types that write JSON numbers, some of them
+  // Has no `format: decimal`, because code generators map that format to types that write JSON numbers, some of them
   // doubles.
   const { $defs } = documentedRules({ pattern: decimalPattern(form) })
   const schema = Type.String({
@@ -66,8 +66,8 @@ const minorUnits: Readonly<Record<string, number>> = Object.fromEntries(
 )
 
 /**
- * An amount of money in one currency, named by its ISO 4217 code: a decimal of at most 18 digits with as many decimal places
- * as the currency has, such as two for EUR and none for JPY.
+ * An amount of money in one currency, named by its ISO 4217 code: a decimal of at most 18 digits with as many decimal
+ * places as the currency has, such as two for EUR and none for JPY.
  */
 export function Money(currency: Uppercase<string>, options: DecimalOptions = {}) {
   const scale = minorUnits[currency] ?? 2
@@ -86,8 +86,8 @@ const digitsOf = ({ precision, scale }: DecimalForm): string => {
 export const decimalColumnCodec = (schema: TSchema): Codec => decimalCodec(formOf(schema).scale)
 
 /**
- * Returns the recorded name of a decimal's column type. It includes the scale, because at another scale the stored
- * integers would mean other values.
+ * Returns the recorded name of a decimal's column type. It includes the scale, because with another scale the stored
+ * integers would represent different values.
  */
 export const decimalColumnName = (schema: TSchema): string => `decimal with scale ${formOf(schema).scale}`
 
@@ -98,7 +98,7 @@ export const decimalParameter = (description: string, schema: TSchema): TSchema 
   return Type.Optional(Type.String({ description, examples: [decimalExample(formOf(schema))], ...rules }))
 }
 
-/** Returns the value of a query parameter with the scale of its field. Throws INVALID_INPUT. */
+/** Parses a query parameter and returns its value with the scale of the field. Throws INVALID_INPUT. */
 export function parseDecimalParameter(name: string, text: string, schema: TSchema): string {
   const parsed = parseDecimal(text, formOf(schema))
   if ('error' in parsed) throw malformedQuery(name, parsed.error)

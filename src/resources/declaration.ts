@@ -4,7 +4,7 @@ import type { Caller } from '../http/policies/authenticate.ts'
 import type { inputValidator } from '../http/policies/body-parsing.ts'
 import type { Versioned } from '../http/policies/conditional.ts'
 import type { Queue } from '../queue/queue.ts'
-import type { Database, Queryable } from '../storage/database.ts'
+import type { Database } from '../storage/database.ts'
 import type { IdType, RandomBytes, RowId } from '../storage/ids.ts'
 import type { ColumnNames } from '../storage/rows/column-names.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
@@ -12,7 +12,7 @@ import type { AccessOf, CallerFacts, ClaimsOf, DeclaredAccess, Reach } from './a
 import type { ColumnKind } from './column-types.ts'
 import type { DeclaredComputed, Shown } from './computed/options.ts'
 import type { ServedComputed } from './computed/updater.ts'
-import type { Values } from './constraints/creation.ts'
+import type { CheckedValues } from './constraints/creation.ts'
 import type { Creator } from './constraints/creator.ts'
 import type { LockCheck } from './constraints/lock-check.ts'
 import type { DeclaredLock } from './constraints/locked.ts'
@@ -22,8 +22,10 @@ import type { FileField, FileStorage } from './files/file-field.ts'
 import type { MigrateOptions } from './migration/options.ts'
 import type { Representations } from './reads/representation-cache.ts'
 import type { Expand, Reference, ReferenceCheck, Remove } from './relations/reference.ts'
+import type { ChangeFeed } from './streams/feed-member.ts'
 import type { ViewOf } from './views/field-names.ts'
 import type { Guard } from './writes/guard.ts'
+import type { Announce, AuthorCode, RowHooks } from './writes/hooks.ts'
 
 export type CollectionOperation = 'list' | 'create' | 'read' | 'replace' | 'patch' | 'remove'
 
@@ -41,7 +43,7 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   noun: string
   table: string
   ids: IdType
-  /** Column names that differ from the fields: `columns` as in the database, `overlay` as in the options. */
+  /** Column names that are not derived from field names: `columns` as in the database, `overlay` as in the options. */
   columns?: ColumnNames
   overlay?: ColumnNames
   migrate?: MigrateOptions
@@ -49,11 +51,13 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   body: B
   /** The body that clients send: fields with a default are optional. */
   input: TObject
-  /** The body of a POST: the input without the fields of `set`, and with those of `defaults` optional. */
+  /** The body of a POST: the input without file fields and those of `set`; the fields of `defaults` are optional. */
   creation: TObject
-  /** The body of a PUT: the input without the fields of `set`, and with the fields that a PUT may keep optional. */
+  /**
+   * The body of a PUT: like `patchable`, but write-only fields, immutable fields and those of `defaults` are optional.
+   */
   replacement: TObject
-  /** The input without the fields of `set`, which bodies cannot change. */
+  /** The input without file fields and those of `set`, which bodies cannot change. */
   patchable: TObject
   /** The column type of each field. */
   kinds: Readonly<Record<string, ColumnKind>>
@@ -71,7 +75,7 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   references: readonly Reference[]
   /** Text fields with a case-folded companion column. */
   folded: readonly string[]
-  /** Folded fields to sort by: in rows without a value, their companion column is an empty string, not null. */
+  /** Optional folded sort fields: in rows without a value, their companion column is an empty string, not null. */
   blank: readonly string[]
   listed?: readonly string[]
   hides?: { fields: readonly string[]; unless: (caller: Caller, id: RowId) => boolean }
@@ -91,15 +95,15 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   immutable: readonly string[]
   files: readonly FileField[]
   rules: readonly Rule[]
-  set: Values
-  defaults: Values
+  set: CheckedValues
+  defaults: CheckedValues
   /** Fields that lists, reports and events never contain: write-only fields, and fields hidden from some callers. */
   concealed: readonly string[]
   /** Every scope with its description, and the scope required for reading (null if reading is public). */
   scopes: Readonly<Record<string, string>>
   readScope: string | null
   links?: (row: Row) => Record<string, Link>
-  /** If this is a view: its collection, whose names conditions, links and events use, and how the names differ. */
+  /** For a view: its collection and the mapping of names. Conditions, links and events use the collection's names. */
   view?: ViewOf<Declaration>
 }
 
@@ -116,8 +120,11 @@ export interface CollectionOptions {
   zone?: string | undefined
   guard?: Guard | undefined
   files?: FileStorage | undefined
+  /** The author's code; undefined if the service has none. */
+  code?: AuthorCode | undefined
   /** All resources of the service, in declaration order, and those of this version; by default, only this one. */
   related?: Related | undefined
+  feed?: ChangeFeed | undefined
   /** Reads the facts about a caller that access rules use. */
   factsOf: (caller: Caller) => Promise<CallerFacts>
 }
@@ -134,7 +141,7 @@ export interface Relation {
 
 export type Related = Readonly<Record<'all' | 'served', readonly Declaration[]>>
 
-/** A declared resource, and the plugin that serves it under a version prefix. Its types name computed and given fields. */
+/** A declared resource, and the plugin that serves it under a version prefix. */
 export interface Collection<
   B extends TObject = TObject,
   Computed extends string = string,
@@ -147,14 +154,6 @@ export interface Collection<
   '~names'?: { computed: Computed; given: Given; derived: Derived; ids: Ids }
   plugin: FastifyPluginAsync<CollectionOptions>
 }
-
-/** The type of a change, as in event types. */
-export type ChangeType = 'created' | 'updated' | 'deleted'
-
-type AnyRow = Row | Pick<Row, 'id'>
-
-/** Records the event of a change in the same transaction; call it only if the event has a subscriber. */
-export type Announce = (tx: Queryable, change: ChangeType, row: AnyRow, caller: Caller, now: string) => Promise<void>
 
 /** Context of a collection's routes. */
 export interface Served extends CollectionOptions, ServedComputed {
@@ -180,6 +179,8 @@ export interface Served extends CollectionOptions, ServedComputed {
   /** Returns the `accessOf` function of any collection. */
   accessTo: (declaration: Declaration) => AccessOf | undefined
   announce: Announce
+  /** The author's hooks, adapted to this resource's field names; undefined if there are none. */
+  hooks: RowHooks | undefined
   /** Checks references; undefined if the resource has none. */
   references: ReferenceCheck | undefined
   remove: Remove
@@ -187,7 +188,7 @@ export interface Served extends CollectionOptions, ServedComputed {
   lock: LockCheck | undefined
   /** True if a deletion may affect locked rows. */
   meetsLocks: boolean
-  /** Determines which of the rows that forbid a deletion a caller can read; undefined means all of them. */
+  /** Determines which of the rows that prevent a deletion the caller can read; undefined if the caller can read all. */
   referrers: ((caller: Caller) => Promise<Reach>) | undefined
   /** True if other rows, of this or another resource, may refer to its rows. */
   isReferred: boolean

@@ -8,7 +8,7 @@ import type { ClaimsOf } from './access/rules.ts'
 import { type ColumnKind, columnType, kindOf } from './column-types.ts'
 import { computedOf, ownConditionFields, shownOf } from './computed/computed-fields.ts'
 import type { DerivedSchemas } from './computed/options.ts'
-import { creationOf, type Values, withCreation, withoutSet } from './constraints/creation.ts'
+import { type CheckedValues, creationOf, withCreation, withoutSet } from './constraints/creation.ts'
 import { inputOf } from './constraints/defaults.ts'
 import { replacementOf, withKeptFields } from './constraints/kept-fields.ts'
 import { declaredLock } from './constraints/lock-rules.ts'
@@ -27,11 +27,6 @@ import { tableName, withStorageRules } from './table.ts'
 
 const allOperations: readonly CollectionOperation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
 
-/**
- * Tables of the first release, which have no prefix; all other tables have one, so that they cannot clash with the
- * service's own tables.
- */
-
 const noClaims = () => ({})
 
 /** What `plinth()` passes to a resource in addition to the options of `collection()`. */
@@ -43,7 +38,9 @@ export interface ResourceContext {
   writers?: Writers
 }
 
-/** Validates the options of `collection()` and fills in the defaults. Throws `DefinitionError`, which lists every error. */
+/**
+ * Validates the options of `collection()` and fills in the defaults. Throws `DefinitionError`, which lists the errors.
+ */
 export function defineResource<
   B extends TObject,
   Claims extends object,
@@ -93,7 +90,7 @@ export function defineResource<
   })
 }
 
-/** Returns the names of the table and its columns; `overlay` is set if the declaration gives any of them. */
+/** Returns the names of the table and its columns; `overlay` is set if the declaration specifies any of them. */
 function tableNames(name: string, { table, columns }: Pick<ResourceOptions, 'table' | 'columns'>) {
   const names = columns as ColumnNames | undefined
   return {
@@ -121,7 +118,7 @@ function conditionsOf(options: ResourceOptions, context: ResourceContext, own: P
   }
 }
 
-/** Returns the lock of the rows to which a step leads; undefined if they are never locked. */
+/** Returns the lock of the related rows that a step leads to; undefined if they are never locked. */
 function lockOf(step: RelationStep, body: TObject): DeclaredLock['of'] {
   const to = refOf(body.properties[step.on.field] as TSchema)?.to
   const locked = to === undefined || to === 'self' ? undefined : to.declaration.locked
@@ -129,7 +126,7 @@ function lockOf(step: RelationStep, body: TObject): DeclaredLock['of'] {
 }
 
 /** Returns the schemas of the bodies that clients send; a PUT may omit the fields whose values it keeps. */
-function inputsOf(body: TObject, set: Values, defaults: Values, kept: readonly string[]) {
+function inputsOf(body: TObject, set: CheckedValues, defaults: CheckedValues, kept: readonly string[]) {
   const input = inputOf(body)
   const unsent = { ...set, ...Object.fromEntries(fileFieldsOf(body).map(({ field }) => [field, undefined])) }
   return {
@@ -141,8 +138,8 @@ function inputsOf(body: TObject, set: Values, defaults: Values, kept: readonly s
 }
 
 /**
- * Returns the fields with a case-folded companion column, and the optional sort fields among them: in rows without a value,
- * their companion column contains an empty string, not null.
+ * Returns the fields with a case-folded companion column, and the optional sort fields among them: in rows without a
+ * value, their companion column contains an empty string, not null.
  */
 function companionsOf(
   body: TObject,
@@ -163,7 +160,8 @@ function sortsOf({ filters = [], sorts = [] }: ResourceOptions, shown: TObject):
 }
 
 /**
- * Returns the fields of list items, without fields hidden from some callers, because lists do not check who is calling.
+ * Returns the fields of list items: all except write-only fields and fields hidden from some callers, because items
+ * have the same fields for every caller.
  */
 const visibleFields = (fields: string[], concealed: readonly string[], access: unknown): string[] => [
   'id',

@@ -59,12 +59,15 @@ const optionNames = Object.keys({
   },
 } satisfies Record<keyof ResourceOptions, true>)
 
-/** Returns all errors in the declaration of one resource. */
+/** Returns the errors in the declaration of one resource. */
 export function definitionErrors(declared: ResourceOptions): string[] {
   const { path, noun, body } = declared ?? {}
   if (typeof path !== 'string' || !pathForm.test(path) || path.length > maxNameLength) {
     return [`collection: path must be one lower-case segment such as '/notes' or '/line-items', not ${quoted(path)}`]
   }
+  const wrongForms = formErrors(declared)
+  // The other checks rely on the types of these options.
+  if (wrongForms.length > 0) return wrongForms.map((error) => `${path}: ${error}`)
   const errors = [
     ...unknownOptions(declared),
     ...nameErrors(path, noun, declared),
@@ -93,6 +96,24 @@ export function definitionErrors(declared: ResourceOptions): string[] {
   }
   return errors.map((error) => `${path}: ${error}`)
 }
+
+const arrays = [
+  ...(['operations', 'filters', 'ranges', 'search', 'sorts', 'unique', 'listed'] as const),
+  ...(['writeOnly', 'immutable'] as const),
+] as const
+const objects = ['hides', 'set', 'defaults', 'scopes'] as const
+
+/** Returns the errors for options that must be arrays or objects but are not. TypeScript reports the same errors. */
+const formErrors = (options: ResourceOptions): string[] => [
+  ...arrays
+    .filter((name) => options[name] !== undefined && !Array.isArray(options[name]))
+    .map((name) => `${name} must be an array, not ${quoted(options[name])}`),
+  ...objects
+    .filter(
+      (name) => options[name] !== undefined && Object.prototype.toString.call(options[name]) !== '[object Object]',
+    )
+    .map((name) => `${name} must be an object, not ${Array.isArray(options[name]) ? 'array' : quoted(options[name])}`),
+]
 
 /**
  * Returns the errors for unknown options. TypeScript reports these only in object literals, and JavaScript never does.

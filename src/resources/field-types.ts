@@ -25,7 +25,7 @@ export const Url = Type.String({ format: 'uri', maxLength: 2_048 })
 /** An amount of money: 0 to 999,999,999.99 with at most two decimal places. */
 export const Price = Type.Refine(
   Type.Number({ minimum: 0, maximum: 999_999_999.99, description: 'At most two decimal places' }),
-  // `multipleOf: 0.01` would reject valid prices, because 0.01 has no exact binary fraction.
+  // `multipleOf: 0.01` would reject valid prices, because 0.01 has no exact binary representation.
   (price) => Number(price.toFixed(2)) === price,
   () => 'must have at most two decimal places',
 )

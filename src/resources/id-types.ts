@@ -9,7 +9,8 @@ import type { ColumnKind } from './column-types.ts'
 /** How the rows of a collection are identified. */
 interface IdTypeEntry {
   /**
-   * Returns the schema of an id in responses, path parameters and references; with an example if it has a description.
+   * Returns the schema of an id in responses, path parameters and references. A schema with a description also has an
+   * example.
    */
   schema: (description?: string) => TSchema
   /** The schema of an id in the body of a deletion event. */
@@ -23,7 +24,10 @@ interface IdTypeEntry {
   cell: CellType
   /** The type of ids as sort values. */
   sort: RelatedTerm['type']
-  /** Reads the id in canonical form at the end of a path; undefined if it is certainly not one. */
+  /**
+   * Reads the id at the end of a path, to look up a cached row. If the text is not a canonical id, returns undefined or
+   * an id that no row has.
+   */
   fromPath: (path: string, from: number) => RowId | undefined
   /** Converts an id from the text that the database returns. */
   fromText: (text: string) => RowId
@@ -33,7 +37,7 @@ interface IdTypeEntry {
 
 const [digit0, digit9, maxDigits] = [0x30, 0x39, 10]
 
-/** Reads an integer without leading zeros at the end of a text; without creating strings, because each read needs it. */
+/** Reads an integer without leading zeros at the end of a text. Creates no strings, because it runs on each read. */
 function integerAt(text: string, from: number): number | undefined {
   if (text.length === from || text.length - from > maxDigits || text.charCodeAt(from) === digit0) return undefined
   let value = 0
@@ -45,7 +49,7 @@ function integerAt(text: string, from: number): number | undefined {
   return value
 }
 
-/** Every type of ids. */
+/** Every type of id. */
 export const idTypes: Readonly<Record<IdType, IdTypeEntry>> = {
   integer: {
     schema: (description) =>

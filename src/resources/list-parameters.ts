@@ -3,7 +3,7 @@ import { instantFrom } from '../http/headers/instant.ts'
 import { CursorText, decodeCursor, Fields, listFingerprint, PageLimit, pageSizeOf } from '../http/pagination.ts'
 import { documentedRules } from '../http/partial-schema.ts'
 import { malformedQuery } from '../http/problems/problem.ts'
-import { orderOf } from '../storage/rows/page-order.ts'
+import { totalOrder } from '../storage/rows/page-order.ts'
 import type { Filter, ListQuery } from '../storage/rows/page-query.ts'
 import { amended, type ColumnKind, columnType, instantQuery, textParameter } from './column-types.ts'
 import { shownDeclaration } from './computed/options.ts'
@@ -47,8 +47,8 @@ const parameterOf = (kind: ColumnKind | undefined, description: string, schema: 
   kind && schema ? columnType(kind).parameter(description, schema) : textParameter(description)
 
 /**
- * Matches comma-separated fields, each with an optional minus sign. A pattern cannot require that each field occurs at
- * most once.
+ * Returns a pattern for comma-separated fields, each with an optional minus sign. The pattern does not check that each
+ * field occurs at most once.
  */
 const sortPattern = (sorts: readonly string[]) => {
   const field = `-?(${sorts.map((name) => name.replace('.', '[.]')).join('|')})`
@@ -102,7 +102,7 @@ interface Additions {
   collection: string
   filters: readonly Filter[]
   related: readonly RelatedFilter[]
-  /** The related rows that `or` and `sort` follow. */
+  /** The relations that the query follows, including those in `or` and `sort`. */
   reached: Reached
 }
 
@@ -116,7 +116,7 @@ export function parseListQuery(
   grammar: QueryGrammar,
   added: Additions,
 ): { listQuery: ListQuery; mark: string } {
-  const order = orderOf(readSort(query.sort, rules, added.reached))
+  const order = totalOrder(readSort(query.sort, rules, added.reached))
   const { filters: compared, where } = readComparisons(query, grammar)
   const filters = [...added.filters, ...filtersOf(query, rules, grammar), ...compared]
   const related = added.related.map(({ step, test }) => [step.name, test])
@@ -129,7 +129,10 @@ export function parseListQuery(
   return { listQuery: { filters, ...restricted, order, after, backwards, limit }, mark }
 }
 
-/** Returns the filters of a query. Throws INVALID_INPUT for a value that is invalid for the field's column type. */
+/**
+ * Returns the filters for equality, ranges, `q` and `updatedAfter`. Throws INVALID_INPUT for a value that is invalid
+ * for the field's column type.
+ */
 function filtersOf(query: Query, rules: ListRules, { lists }: QueryGrammar): Filter[] {
   const { body, kinds, filters, ranges, search } = rules
   const conditions: Filter[] = []

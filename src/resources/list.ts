@@ -18,7 +18,7 @@ import type { Served } from './declaration.ts'
 import { type ListRules, parseListQuery, type Query } from './list-parameters.ts'
 import { grammarOf, type QueryGrammar } from './queries/grammar.ts'
 import { cursorOf, removeTerms } from './queries/list-order.ts'
-import { type CachedPage, cachedPages, isUnchanged, sameMarks } from './reads/page-cache.ts'
+import { type CachedPage, cachedPages, isPageUnchanged, sameMarks } from './reads/page-cache.ts'
 import type { Expand, ReadableRows } from './relations/reference.ts'
 
 export interface ListParts {
@@ -30,16 +30,16 @@ export interface ListParts {
 
 type PendingPage = CachedPage | Promise<CachedPage>
 
-/** The handler of a list, and its cached pages; undefined if what a page contains may depend on the caller. */
+/** The handler of a list. `cached` finds the pages that the fast path may send; undefined if it may send none. */
 interface Lister {
   handler: (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply> | undefined
   cached: CachedResponses | undefined
 }
 
 /**
- * Returns the handler of a list, which sends pages with a Link header. Concurrent writes do not make it skip or repeat
- * rows. A page whose rows have not changed is sent from the cache; a page with related rows, or sorted by them, only
- * until the next write of any kind.
+ * Returns the handler of a list, which sends pages with a Link header. Rows added or deleted between two requests do
+ * not shift the pages. A page is sent from the cache while its rows are unchanged; if it contains related rows or is
+ * sorted by them, only until the next write of any kind.
  */
 export function lister(
   served: Served,
@@ -65,7 +65,7 @@ export function lister(
       const cached = pages.get(key)
       if (cached === undefined) return make()
       const dependsOnOthers = dependsOnRelated || visible.reached.size > 0 || hasRelation(visible.read)
-      if (isUnchanged(cached, dependsOnOthers ? rows.changes?.last() : rows.changes?.lastOf(declaration.table)))
+      if (isPageUnchanged(cached, dependsOnOthers ? rows.changes?.last() : rows.changes?.lastOf(declaration.table)))
         return cached
       if (dependsOnRelated) return make()
       const asOf = lastChange(rows)
@@ -79,7 +79,7 @@ export function lister(
   }
   const find = (url: string) => {
     const page = pages.get(url)
-    return page?.isPlain && isUnchanged(page, rows.changes?.lastOf(declaration.table)) ? page : undefined
+    return page?.isPlain && isPageUnchanged(page, rows.changes?.lastOf(declaration.table)) ? page : undefined
   }
   const handler: Lister['handler'] = (request, reply) => {
     const visible = visibleTo(request, reply)
@@ -94,7 +94,7 @@ export function lister(
 
 const lastChange = ({ changes }: Rows): number | null => changes?.last() ?? null
 
-/** The parts of a page besides its rows. */
+/** What `expand` adds to a page. */
 interface Included {
   expansion: Expand | undefined
   readableRelated: ReadableRows | undefined
@@ -149,7 +149,7 @@ function pageBuilder(
 
 const requesterFor = (request: FastifyRequest, reply: FastifyReply) => () => requesterOf(request, reply)
 
-/** Returns whether a request has a valid token, which exact counts require because they read the whole table. */
+/** Returns whether a request has a valid token. Exact counts require one, because they may read the whole table. */
 const hasToken = ({ caller }: FastifyRequest): boolean => caller !== null && 'caller' in caller
 
 function send(reply: FastifyReply, { link, etag, text }: CachedPage): FastifyReply {

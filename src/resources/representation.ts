@@ -41,8 +41,8 @@ export function serializer(
 }
 
 /**
- * Returns a name that distinguishes representations of the same revision: those of a view, or without the fields that
- * are hidden from the caller.
+ * Returns a name that distinguishes representations of the same revision. It contains the tag of a view, and shows
+ * whether fields are hidden from the caller.
  */
 const viewName = (tag: string | undefined, isReduced: boolean) =>
   [...(tag === undefined ? [] : [tag]), ...(isReduced ? ['reduced'] : [])].join('.')
@@ -123,8 +123,8 @@ function examplesOf({
 }
 
 /**
- * Returns the function that turns a row into a list item: the listed fields (by default all that every caller sees) and the
- * links. Absent fields are undefined, so JSON omits them.
+ * Returns the function that turns a row into a list item: the listed fields (by default all that every caller sees) and
+ * the links. Absent fields are undefined, so JSON omits them.
  */
 export function listItemSerializer({
   declaration: { shownBody, concealed, listed, links, access },

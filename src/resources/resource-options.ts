@@ -27,13 +27,16 @@ export interface ResourceOptions<
   path: `/${string}`
   /** The singular in camelCase, used in event types: `note` for `note.created`. */
   noun: string
-  /** The type of the ids: integers that the database assigns (the default), or UUIDs (version 7) that the service assigns. */
+  /**
+   * The type of the ids: integers that the database assigns (the default), or UUIDs (version 7) that the service
+   * assigns.
+   */
   ids?: Ids
   /** Default: all six. */
   operations?: readonly CollectionOperation[]
   /**
-   * The body of create and replace; its fields are the columns of the table. A field's `default` is stored if a body omits
-   * it.
+   * The body of create and replace; its fields are the columns of the table. A field's `default` is stored if a body
+   * omits it.
    */
   body: B
   /** Reading needs no scope, and no token either unless the service requires one (setting `publicRead`). */
@@ -45,13 +48,13 @@ export interface ResourceOptions<
   /** Text fields that `q` searches. */
   search?: readonly FieldOf<B>[]
   /**
-   * Fields to sort by, besides id, createdAt, updatedAt and every required filter. They must be required or text; absent
-   * text sorts as an empty string.
+   * Fields to sort by, besides id, createdAt, updatedAt and the required fields in `filters` whose values have an
+   * order. They must be required or text; absent text sorts as an empty string.
    */
   sorts?: readonly (FieldOf<B> | NoInfer<Computed>)[]
   /**
-   * Fields whose values must be unique, alone or together as in `[['tenant', 'email']]`; text is compared without regard to
-   * case and Unicode form. An absent value equals no other.
+   * Fields whose values must be unique, alone or together as in `[['tenant', 'email']]`; text is compared without
+   * regard to case and Unicode form. An absent value equals no other.
    */
   unique?: readonly (FieldOf<B> | readonly [FieldOf<B>, FieldOf<B>, ...FieldOf<B>[]])[]
   /** The fields of a list item; by default, all that every caller sees. */
@@ -66,8 +69,8 @@ export interface ResourceOptions<
   /** Fields that only some callers see, and only in single resources; lists, reports and events never contain them. */
   hides?: { fields: readonly FieldOf<B>[]; unless: (caller: Caller, id: IdOf<Ids>) => boolean }
   /**
-   * Who can read and write which rows, in addition to the scopes of a token. Rows then have `createdBy`; a row that a
-   * caller may not read responds with 404.
+   * Who can read and write which rows, in addition to the scopes of a token. Rows then have `createdBy`; a request for
+   * a row that the caller may not read gets a 404.
    */
   access?: Access<FieldsOf<B, Ids>, Claims, Role, RelatedFields<B, Ids>>
   /**
@@ -77,32 +80,33 @@ export interface ResourceOptions<
    */
   locked?: Condition<FieldsOf<B, Ids> & { createdBy: string }, RelatedFields<B, Ids>>
   /**
-   * Fields that bodies may contain but no response, list, report or event does; a PUT that omits such a field keeps its
-   * value.
+   * Fields that bodies may contain, but that never appear in responses, lists, reports or events. A PUT that omits such
+   * a field keeps its value.
    */
   writeOnly?: readonly FieldOf<B>[]
   /**
-   * Fields that only a creation sets: a PUT or PATCH that would change one is refused, and a PUT that omits one keeps
-   * its value.
+   * Fields that only a POST can set. A PUT or PATCH that would change such a field is refused, and a PUT that omits it
+   * keeps its value.
    */
   immutable?: readonly FieldOf<B>[]
   /**
    * The values of fields in new rows, as constants or pure functions. Bodies cannot set the fields of `set`; `defaults`
-   * apply to fields that a POST omits. A PUT keeps the values of fields of either kind that it omits.
+   * apply to fields that a POST omits. A PUT that omits fields of either kind keeps their values.
    */
   set?: SetValues<B, Claims, Role, Ids>
   defaults?: DefaultValues<B, Claims, Role, Ids>
   /** Rules across fields, checked once each field is valid; a body that breaks a rule is rejected with 422. */
   rules?: readonly { field: FieldOf<B>; message: string; holds: (body: BodyOf<B, Ids>) => boolean }[]
   /**
-   * Read-only fields that the service computes: conditions on the row, sums and counts of the rows that refer to it. Lists
-   * can be filtered by all of them and sorted by sums and counts.
+   * Read-only fields that the service computes: conditions on the row, and sums and counts over the rows that refer to
+   * it. Lists can be filtered by all of them and sorted by sums and counts.
    */
   computed?: ComputedOptions<B, Computed, Ids>
   /** Read-only fields that functions compute from a row, only for responses and events. */
   derived?: DerivedOptions<B, NoInfer<Computed>, Derived, Ids>
   /**
-   * The table; default: `resource_` and the name in the path. An existing table keeps its rows and its other columns.
+   * The name of the table; by default, derived from the path, such as `resource_notes` for `/notes`. An existing table
+   * keeps its rows and its other columns.
    */
   table?: string
   /**
@@ -110,7 +114,9 @@ export interface ResourceOptions<
    * access rules, also the column name of `createdBy`.
    */
   columns?: { readonly [F in FieldOf<B> | 'createdBy']?: string }
-  /** How existing rows follow a change of the body: renamed fields, values of new fields, values of another type. */
+  /**
+   * How existing rows are migrated when the body changes: renamed fields, values of new fields, values of another type.
+   */
   migrate?: MigrateOptions<B, Ids>
   /**
    * How long deleted rows can be restored, such as `'30 days'`, at most `'365 days'`. By default, a deletion is final.

@@ -1,35 +1,72 @@
+import { sql } from 'kysely'
 import { isSubscribed } from '../queue/events.ts'
 import type { Database } from '../storage/database.ts'
-import { type Rows, rowsOf } from '../storage/rows/rows.ts'
+import { isWatched, watchCheck } from '../storage/row-changes/record.ts'
+import { type Changed, type Rows, rowsOf } from '../storage/rows/rows.ts'
 import type { ColumnKind } from './column-types.ts'
 import { isIntegral } from './conditions/fields.ts'
 import type { Declaration } from './declaration.ts'
 import { codecsOf } from './table.ts'
 
-/** Returns SQL, for the statement of each change, that tells whether its event has a subscriber. */
-const hasSubscriber = ({ noun }: Pick<Declaration, 'noun'>) => ({
-  created: isSubscribed(`${noun}.created`),
-  updated: isSubscribed(`${noun}.updated`),
-  deleted: isSubscribed(`${noun}.deleted`),
-})
+/**
+ * Numbers for the kinds of subscribers: webhooks and event streams. `Changed.subscribed` adds up those that a change
+ * has.
+ */
+export const [webhookSubscribers, streamSubscribers] = [1, 2]
 
-/** Returns access to the rows of a declared resource. */
+/**
+ * Returns SQL, for the statement of each change, that finds the kinds of its subscribers: webhooks, and event streams if
+ * the database has no change numbers (see `withStreams`).
+ */
+function subscribersOf({ changes }: Database, { noun }: Pick<Declaration, 'noun'>) {
+  const webhooks = (change: string) =>
+    sql<number>`case when ${isSubscribed(`${noun}.${change}`)} then ${sql.lit(webhookSubscribers)} else 0 end`
+  const watched = sql`case when ${isWatched(noun)} then ${sql.lit(streamSubscribers)} else 0 end`
+  const of = (change: string) => (changes ? webhooks(change) : sql<number>`(${webhooks(change)} + ${watched})`)
+  return { created: of('created'), updated: of('updated'), deleted: of('deleted') }
+}
+
+/**
+ * While changes to the resource are logged, adds event streams to the subscribers of each change, and reads each row
+ * before its update.
+ */
+function withStreams(rows: Rows, isLogged: () => boolean): Rows {
+  const add = (changed: Changed): Changed =>
+    isLogged() ? { ...changed, subscribed: changed.subscribed + streamSubscribers } : changed
+  return {
+    ...rows,
+    insert: async (...change) => add(await rows.insert(...change)),
+    restore: async (...change) => add(await rows.restore(...change)),
+    update: async (tx, id, ...change) => {
+      if (!isLogged()) return rows.update(tx, id, ...change)
+      const before = await rows.findIn(tx, id)
+      const changed = await rows.update(tx, id, ...change)
+      return changed && { ...add(changed), before }
+    },
+    remove: async (...change) => {
+      const deleted = await rows.remove(...change)
+      return deleted && add(deleted)
+    },
+    updateAll: async (...change) => (await rows.updateAll(...change)).map(add),
+    removeAll: async (...change) => (await rows.removeAll(...change)).map(add),
+  }
+}
+
+/** Returns the `Rows` of a declared resource. */
 export function resourceRows(db: Database, declaration: Declaration): Rows {
   const { table, ids, columns, kinds, folded, blank, sorts, references, access, computed, view, overlay } = declaration
-  const { keepDeletedMs } = declaration
   const fields = [...Object.keys(kinds), ...computed.totals.map(({ name }) => name)]
-  // Links, conditions and functions may use any field.
+  // Links, computed conditions and derived fields may use any field, so lists must then read all of them.
   const isMade = [...Object.keys(computed.whens), ...Object.keys(computed.derived)].length > 0
   const isPartial = declaration.listed !== undefined && declaration.links === undefined && !isMade
   const read = ['id', 'revision', ...(declaration.listed ?? []), ...sorts, ...references.map(({ field }) => field)]
-  return rowsOf(db, {
+  const rows = rowsOf(db, {
     ...{ table, ids, columns, fields: [...fields, ...(access ? ['createdBy'] : [])], folded, blank },
-    subscribed: hasSubscriber(declaration),
-    // Access rules for the deletion event need the row as it was, and kept rows are stored as they were.
-    returnsDeleted: access !== undefined || keepDeletedMs !== undefined,
+    subscribed: subscribersOf(db, declaration),
     listed: isPartial ? [...new Set(read)] : undefined,
     codecs: codecsOf(declaration),
     narrow: overlay && Object.keys(kinds).filter((field) => isIntegral(kinds[field] as ColumnKind)),
     indexed: view?.collection.search.map(view.memberOf),
   })
+  return db.changes ? withStreams(rows, watchCheck(db, db.changes, declaration.noun)) : rows
 }

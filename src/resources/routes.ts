@@ -3,23 +3,24 @@ import { type TSchema, Type } from 'typebox'
 import { Fields } from '../http/pagination.ts'
 import { mergePatch } from '../http/policies/body-parsing.ts'
 import type { ProblemCode } from '../http/problems/problem.ts'
+import { capital } from '../openapi/schemas.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { patchOf } from './constraints/kept-fields.ts'
 import type { CollectionOperation, Declaration, Served } from './declaration.ts'
 import { idParams } from './id-types.ts'
 import { lister } from './list.ts'
 import { listQuerySchema, listRulesOf } from './list-parameters.ts'
-import { capital } from './queries/bounds.ts'
 import { cachedRows, read, readAllowed } from './reads/read.ts'
 import { expandParameter } from './relations/expand.ts'
 import { linksOf, nestedList } from './relations/nested-list.ts'
 import { isReadable } from './relations/relations.ts'
 import { listItemSerializer, representation } from './representation.ts'
 import { servedResource } from './serve.ts'
+import { listOrStream, rowOrStream, streamConfig } from './streams/routes.ts'
 import type { BodyRequest, RowRequest } from './writes/change.ts'
 import { create, patch, readableReplay, removeRow, replace } from './writes/writes.ts'
 
-/** Returns what the routes of a resource have in common: path, scope, cacheability, operation id. */
+/** Returns the parts that every route of a resource has, such as its URL, scope, cacheability and operation id. */
 function route(served: Served, operation: CollectionOperation, method: string, title: string) {
   const { declaration, publicRead, relations } = served
   const { path, name, noun, writers } = declaration
@@ -58,17 +59,16 @@ const readProblems = (isPublic: boolean, relations: Served['relations']): readon
 
 /** Returns the problems of a write in addition to those of every route. */
 function writeProblems(
-  { declaration, guard, isReferred, lock, meetsLocks }: Served,
+  { declaration, guard, isReferred, lock, meetsLocks, hooks }: Served,
   operation: CollectionOperation,
 ): readonly ProblemCode[] {
   const { unique, tuples, set, access } = declaration
   const isPlaced = operation !== 'create' || lock?.placed !== undefined
   const isLocking = operation === 'remove' ? meetsLocks : lock !== undefined && isPlaced
   const isDenied = access !== undefined || (operation === 'create' && Object.keys(set).length > 0)
-  const denials = [
-    ...(isDenied ? ['PERMISSION_DENIED' as const] : []),
-    ...(isLocking ? ['RESOURCE_LOCKED' as const] : []),
-  ]
+  const refusals = hooks ? (['STATE_CONFLICT', 'VALIDATION_ERROR'] as const) : []
+  const locking = isLocking ? (['RESOURCE_LOCKED'] as const) : []
+  const denials = [...(isDenied ? (['PERMISSION_DENIED'] as const) : []), ...locking, ...refusals]
   if (operation === 'remove')
     return [...(guard?.removalProblems ?? []), ...(isReferred ? ['RESOURCE_IN_USE' as const] : []), ...denials]
   return [...(unique.length + tuples.length > 0 ? ['DUPLICATE_RESOURCE' as const] : []), ...denials]
@@ -95,14 +95,11 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
     const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.name.replaceAll('-', ' ')}`)
     const rules = listRulesOf(served, prefix + declaration.path)
     const response = { 200: Type.Array(representation(declaration, declaration.listed, relations)) }
-    const { handler, cached } = lister(
-      served,
-      rules,
-      listItemSerializer(served),
-      relations.length > 0 ? { expand } : {},
-    )
-    const config = { ...common.config, ...(cached && { cached }) }
-    return { ...common, config, schema: { ...about, querystring: listQuerySchema(rules), response }, handler }
+    const serialize = listItemSerializer(served)
+    const { handler, cached } = lister(served, rules, serialize, relations.length > 0 ? { expand } : {})
+    const config = { ...common.config, ...(cached && { cached }), ...streamConfig(served) }
+    const schema = { ...about, querystring: listQuerySchema(rules), response }
+    return { ...common, config, schema, handler: listOrStream(served, { rules, serialize }, handler) }
   },
   read: (served) => {
     const { about, ...common } = route(served, 'read', 'GET', `Read a ${served.declaration.noun}`)
@@ -113,8 +110,9 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
       response,
     }
     const respond = served.accessOf ? readAllowed : read
-    const config = { ...common.config, ...cachedRows(served) }
-    return { ...common, config, schema, handler: (request, reply) => respond(served, request as RowRequest, reply) }
+    const config = { ...common.config, ...cachedRows(served), ...streamConfig(served) }
+    const handler = rowOrStream(served, (request, reply) => respond(served, request as RowRequest, reply))
+    return { ...common, config, schema, handler }
   },
   create: (served) => {
     const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
@@ -134,7 +132,7 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
   },
 }
 
-/** Returns true if representations may change while rows do not, so that caches must revalidate them. */
+/** Returns true if representations can change although their rows do not. Caches must then revalidate responses. */
 const changesWithTime = ({ computed }: Declaration) =>
   computed.usesToday || Object.values(computed.derived).some(({ usesClock }) => usesClock)
 

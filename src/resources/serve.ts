@@ -31,7 +31,7 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
   return {
     ...options,
     ...{ declaration, prefix, fieldNames, rows: own.rows, announce: own.announce, totals: own.totals },
-    lock: own.lock,
+    ...{ lock: own.lock, hooks: own.hooks },
     ...(view && { rows: resourceRows(options.db, declaration), ...viewParts(view, { ...options, ...own }) }),
     normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
     representations: representationCache(declaration.table, options.db.changes),

@@ -20,7 +20,7 @@ export const columnName = (field: string) => field.replace(/[A-Z]/g, (letter) =>
 /** The collections whose tables have no prefix. */
 export const unprefixedTables = ['users', 'products', 'books']
 
-/** Returns the name of the table of a collection that names none; `name` is its path without the slash. */
+/** Returns the default table name of a collection; `name` is its path without the slash. */
 export const tableName = (name: string) =>
   unprefixedTables.includes(name) ? name : `resource_${name.replaceAll('-', '_')}`
 
@@ -65,7 +65,7 @@ export function tableOf(declaration: TableDeclaration): ResourceTable {
   const tuples = tupleIndexes(table, declaration.tuples, folded)
   const targets = new Map(references.map(({ field, table }) => [field, table]))
   // Access rules compare text exactly, so text fields to filter by also need an index on their exact values. References
-  // are indexed, because the deletion of a row would otherwise scan every table that refers to it.
+  // are indexed, because the deletion of a row would otherwise scan every referring table.
   const isExact = (field: string) =>
     declaration.access !== undefined && folded.includes(field) && filters.includes(field)
   const indexed = new Set([...filters, ...ranges, ...sorts, ...targets.keys()])
@@ -122,7 +122,8 @@ function storedValue(kind: ColumnKind, schema: TSchema, value: unknown): StoredC
 /** Converts a default to the form that its column stores. */
 function storedDefault(kind: ColumnKind, schema: TSchema, value: unknown): string | number {
   const stored = storedValue(kind, schema, value)
-  // As text, because the record of the table is JSON; both engines convert it to the type of the column.
+  // A bigint becomes text, because the record of the table is JSON. Both engines convert the text to the type of the
+  // column.
   return (typeof stored === 'bigint' ? String(stored) : stored) as string | number
 }
 

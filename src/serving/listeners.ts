@@ -14,14 +14,19 @@ import type { Metrics } from '../metrics/metrics.ts'
 import type { ThreadContext } from '../threads/context.ts'
 import { shareTicketKey, type TicketOptions } from '../tls/session-tickets.ts'
 
+/** Makes a server handle the connections that another process accepts. */
+export type Connections = (server: FastifyInstance['server']) => void
+
 export interface ListenersOptions
   extends LingerOptions,
     Pick<RedirectOptions, 'baseUrl' | 'onPlaintext'>,
     Omit<TicketOptions, 'onError'> {
   config: Config
-  /** Set if other threads of the process listen on the same ports. */
+  /** This thread, if other threads of the process listen on the same ports; otherwise null. */
   thread: Pick<ThreadContext, 'number'> | null
   app: FastifyInstance
+  /** Null if this process listens. */
+  connections: Connections | null
   /** Aborted when the service begins to stop. */
   stopping: AbortController
   onRefused: ConnectionLimits['onRefused']
@@ -35,8 +40,8 @@ export interface ListenersOptions
 export interface Listeners {
   open: () => Promise<void>
   /**
-   * Stops in stages. For `drainSeconds`, still accepts requests, but closes each connection after its response. Then stops
-   * listening and closes idle connections. Closes all remaining connections 22 seconds after the call.
+   * Stops in stages. For `drainSeconds`, still accepts requests, but closes each connection after its response. Then
+   * stops listening and closes idle connections. Closes all remaining connections 22 seconds after the call.
    */
   close: () => Promise<void>
 }
@@ -44,11 +49,11 @@ export interface Listeners {
 const cutMs = 22_000
 
 /**
- * Returns the listeners: HTTPS, or plain HTTP behind a proxy; if configured, the listener that redirects to HTTPS, and the
- * listener for metrics, which closes last.
+ * Returns the listeners: HTTPS, or plain HTTP behind a proxy; if configured, the listener that redirects to HTTPS, and
+ * the listener for metrics, which closes last.
  */
 export function listenersOf(options: ListenersOptions): Listeners {
-  const { config, app, stopping, later, onRefused, thread, ...redirecting } = options
+  const { config, app, connections, stopping, later, onRefused, thread, ...redirecting } = options
   const { host, port, httpPort, drainSeconds, maxConnections, maxConnectionsPerAddress, trustedProxies } = config.http
   const redirects = httpPort !== 0 && config.http.tls === 'on'
   const redirect = redirectServer({ ...redirecting, later, onHealth: app.routing })
@@ -73,7 +78,8 @@ export function listenersOf(options: ListenersOptions): Listeners {
     open: async () => {
       stopTickets = await shareTickets(options)
       if (config.http.http2 && app.server instanceof TlsServer) drains.push(await openHttp2(app.server, options))
-      await app.listen(address).catch(refuseListening({ host, port, setting: 'PLINTH_PORT' }))
+      if (connections) await app.ready().then(() => connections(app.server))
+      else await app.listen(address).catch(refuseListening({ host, port, setting: 'PLINTH_PORT' }))
       if (redirects) {
         const refuse = refuseListening({ host, port: httpPort, setting: 'PLINTH_HTTP_PORT' })
         await once(redirect.listen({ port: httpPort, host, reusePort }), 'listening').catch(refuse)
@@ -101,14 +107,14 @@ export const patienceOf = ({ http: { keepAliveSeconds, requestSeconds } }: Pick<
   requestTimeout: requestSeconds * 1_000,
 })
 
-/** Serves HTTP/2 on the HTTPS listener; loads the implementation only then. */
+/** Serves HTTP/2 on the HTTPS listener. Loads the implementation on demand. */
 async function openHttp2(server: TlsServer, { config, app, ...options }: ListenersOptions): Promise<Drain> {
   const { serveHttp2 } = await import('../http/server/http2.ts')
   const patience = patienceWith(patienceOf(config))
   return serveHttp2(server, { ...options, handle: app.routing, patience })
 }
 
-/** Lets clients resume TLS sessions on every node; returns a function that stops this. */
+/** Lets clients resume TLS sessions on any node; returns a function that stops reloading the shared key. */
 async function shareTickets({ app: { server }, ...options }: ListenersOptions): Promise<() => Promise<void>> {
   if (!(server instanceof TlsServer)) return async () => {}
   const onError = (error: unknown) => options.onError(error, 'TLS session tickets')
@@ -150,8 +156,11 @@ const explanations: Record<string, (address: ListenAddress) => string> = {
   ENOTFOUND: (address) => `the host name does not resolve; ${otherHost(address)}`,
 }
 
-/** Throws an error that explains why the listener could not open and how to fix it; rethrows other errors. */
-const refuseListening =
+/**
+ * Returns a handler for errors of `listen`. It throws an error that explains the cause and how to fix it, or rethrows
+ * an error that it cannot explain.
+ */
+export const refuseListening =
   (address: ListenAddress) =>
   (error: NodeJS.ErrnoException): never => {
     const explain = explanations[error.code ?? '']
@@ -159,7 +168,10 @@ const refuseListening =
     throw new Error(`Cannot listen on ${address.host} port ${address.port}: ${explain(address)}`, { cause: error })
   }
 
-/** Throws an error if another process listens on a port of the service. Listeners that share a port do not notice it. */
+/**
+ * Throws an error if the service cannot listen on a port that its threads share, for example because another process
+ * uses it. The threads themselves might not notice, because listening on a shared port can succeed.
+ */
 export async function refusePortInUse({ http: { host, port, httpPort, tls } }: Config): Promise<void> {
   const addresses: ListenAddress[] = [{ host, port, setting: 'PLINTH_PORT' }]
   if (httpPort !== 0 && tls === 'on') addresses.push({ host, port: httpPort, setting: 'PLINTH_HTTP_PORT' })
@@ -171,10 +183,7 @@ export async function refusePortInUse({ http: { host, port, httpPort, tls } }: C
   }
 }
 
-/**
- * Returns a free port chosen by the operating system. Tokens and links contain the port, so it must be known before
- * listening.
- */
+/** Returns a free port. Tokens and links contain the port, so it must be known before listening. */
 export async function freePort(host = '127.0.0.1'): Promise<number> {
   const server = createServer().listen(0, host)
   await once(server, 'listening')
@@ -182,4 +191,10 @@ export async function freePort(host = '127.0.0.1'): Promise<number> {
   server.close()
   await once(server, 'close')
   return port
+}
+
+/** Returns the configuration; port 0 is replaced by a port that the operating system chose. */
+export async function withPort(config: Config): Promise<Config> {
+  const { http } = config
+  return http.port === 0 ? { ...config, http: { ...http, port: await freePort(http.host) } } : config
 }

@@ -4,15 +4,21 @@ import { type Audit, auditPlaintextCredential, openAudit } from '../audit/buffer
 import { openAuthorization } from '../authorization.ts'
 import { baseUrlOf, type Config } from '../config/config.ts'
 import type { Refusals } from '../http/server/connections.ts'
-import { later } from '../lifecycle.ts'
+import { later, type OnClose } from '../lifecycle.ts'
 import type { Logs } from '../logging/logs.ts'
 import { logAudit, logAuthorization } from '../logging/notices.ts'
 import type { Metrics } from '../metrics/metrics.ts'
-import type { OnClose, openParts } from '../parts.ts'
+import type { openParts } from '../parts.ts'
 import type { Stores } from '../stores.ts'
 import type { ThreadContext } from '../threads/context.ts'
 import { serverCertificates } from '../tls/certificates.ts'
-import { listenersOf, patienceOf } from './listeners.ts'
+import { type Connections, listenersOf, patienceOf } from './listeners.ts'
+
+/**
+ * How long after the start the authorization server is created, unless a request needs it before: late enough for the first
+ * health check, because loading oidc-provider blocks the thread for 0.2 s.
+ */
+const warmUpMs = 500
 
 type Opened = Stores & Awaited<ReturnType<typeof openParts>> & { metrics: Metrics }
 
@@ -20,10 +26,11 @@ interface Serving {
   logs: Logs
   onClose: OnClose
   thread: ThreadContext | null
+  connections: Connections | null
 }
 
-/** Opens what serves requests: the authorization server, the app and, not listening yet, the listeners. */
-export async function openServed(config: Config, opened: Opened, { logs, onClose, thread }: Serving) {
+/** Opens the authorization server, the app, and the listeners, which do not listen yet. */
+export async function openServed(config: Config, opened: Opened, { logs, onClose, thread, connections }: Serving) {
   const { now, monotonic, revocations, metrics } = opened
   const { log } = logs
   const certificates = await serverCertificates(config, opened.dataDir, now)
@@ -43,8 +50,25 @@ export async function openServed(config: Config, opened: Opened, { logs, onClose
     log.warn(refusals, 'connections refused')
   }
   const onPlaintext = auditPlaintextCredential(audit)
-  const listeners = listenersOf({ ...served, config, app, stopping, later, onRefused, onPlaintext, log, thread })
-  return { baseUrl, listeners, authorityFile: certificates?.authorityFile ?? null }
+  const listeners = listenersOf({
+    ...served,
+    config,
+    app,
+    stopping,
+    later,
+    onRefused,
+    onPlaintext,
+    log,
+    thread,
+    connections,
+  })
+  const onError = (err: unknown) => log.error({ what: 'authorization server', err }, 'background work failed')
+  const warmUp = () => void Promise.resolve(authorization.provider?.current).catch(onError)
+  const open = async () => {
+    await listeners.open()
+    onClose(later(warmUpMs, warmUp))
+  }
+  return { baseUrl, listeners: { ...listeners, open }, authorityFile: certificates?.authorityFile ?? null }
 }
 
 type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit; metrics: Metrics }

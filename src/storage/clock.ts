@@ -50,7 +50,7 @@ export async function readDatabaseTime({ read, engine }: Pick<ClockOptions['db']
   return Math.floor(row.now)
 }
 
-/** Returns a function like `readDatabaseTime`, whose statement is compiled once. */
+/** Returns a version of `readDatabaseTime` that compiles its statement only once. */
 export function databaseTime({ read, engine, prepare }: ClockOptions['db']): () => Promise<number> {
   const statement = prepare<{ now: number }>(read.selectNoFrom(engine.now.as('now')))
   return async () => {
@@ -75,7 +75,8 @@ export function sharedClock({ db, wall, monotonic, onDrift, onMoved }: ClockOpti
     const [ended, local] = [monotonic(), wall()]
     if (Math.abs(local - ended - offsetMs) > 1_000) onMoved?.()
     offsetMs = local - ended
-    // Callers expect whole milliseconds. The margin of 1 ms is needed because the clocks are not read at the same moment.
+    // Callers expect whole milliseconds. The margin of 1 ms is needed because the clocks are not read at the same
+    // moment.
     const [min, max] = [Math.floor(local - at - (ended - started)) - 1, Math.ceil(local - at) + 1]
     aheadMs = Math.min(Math.max(aheadMs, min), max)
     notify(aheadMs)
@@ -112,7 +113,7 @@ function notices(monotonic: () => number, onDrift: ClockOptions['onDrift']) {
  */
 const trustedAgainMs = 25 * 3_600_000
 
-/** Reported if the database's clock has advanced further than the monotonic clock. */
+/** Reported if the database's clock jumps ahead of the monotonic clock by more than 5 seconds. */
 export class ClockJumped extends Error {
   override name = 'ClockJumped'
   constructor(aheadMs: number) {
@@ -121,9 +122,10 @@ export class ClockJumped extends Error {
 }
 
 /**
- * Returns a clock for schedules and for removing expired rows. It reads the database's clock, but ignores a jump ahead of
- * more than 5 seconds for 25 hours, so that a jump that is corrected in that time removes no row early. `onError` receives
- * one `ClockJumped` per jump. The returned function rejects if the database does not respond.
+ * Returns a clock for schedules and for removing expired rows. It reads the database's clock. If that clock jumps ahead
+ * by more than 5 seconds, the jump is ignored for 25 hours, so that no row is removed early if the jump is corrected in
+ * that time. `onError` receives one `ClockJumped` per jump. The returned function rejects if the database does not
+ * respond.
  */
 export function sweepClock(
   db: ClockOptions['db'],
@@ -149,12 +151,12 @@ export function sweepClock(
 }
 
 /**
- * Calls `run` at each multiple of `ms` on this clock, so that all nodes call it at the same instants. Returns a function
- * that stops.
+ * Calls `run` at each multiple of `ms` on the clock `now`, so that all nodes call it at the same instants. Returns a
+ * function that stops the calls.
  */
 export function atEach(ms: number, now: () => number, run: () => void): () => void {
   const next = () => {
-    // A timer may fire a little early; the multiple that it was set for does not come again.
+    // A timer may fire a little early. The next multiple is then the one that has just been handled, so skip it.
     const untilMs = ms - (now() % ms)
     return setTimeout(tick, untilMs < ms / 10 ? untilMs + ms : untilMs)
   }

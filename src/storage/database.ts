@@ -5,14 +5,14 @@ import type { Scan } from './scans/scan.ts'
 import type { Tables } from './tables/tables.ts'
 import type { TextIndex } from './text-index/text-index.ts'
 
-/** Runs a unit of work; resolves only after its transaction has been synced to disk. */
+/** Runs a unit of work. Resolves after its transaction has been committed and, unless `isHasty`, synced to disk. */
 export type Write<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
 
 /** The query builder: `database.read` outside transactions, or the argument of a write unit inside one. */
 export type Queryable = Kysely<Tables>
 
 /** A statement compiled once: `all` reads outside transactions, `in` runs inside a write unit. */
-export interface Prepared<Row> {
+export interface PreparedStatement<Row> {
   all: (values: readonly unknown[]) => Row[] | Promise<Row[]>
   in: (tx: Queryable, values: readonly unknown[]) => Promise<{ rows: Row[]; changed: number }>
 }
@@ -24,21 +24,21 @@ export interface Prepared<Row> {
 export type Insertion = InsertQueryBuilder<Tables, 'products', InsertResult>
 
 /**
- * A one-row INSERT, compiled once; returns the id that the database generated, if it generates the ids of the table, and
- * the result of an expression evaluated after the insert.
+ * A one-row INSERT, compiled once. Returns the row's id if the database generates it, and the result of an expression
+ * evaluated after the insert.
  */
-export type PreparedInsert = (tx: Queryable, values: readonly unknown[]) => Promise<{ id: number; result: boolean }>
+export type PreparedInsert = (tx: Queryable, values: readonly unknown[]) => Promise<{ id: number; result: number }>
 
 /**
- * The largest numbers of connections of a process to PostgreSQL, besides one for each report that is generated. `main` and
- * `reserved` lead to the pooler, if there is one, all others to the server.
+ * The maximum numbers of connections that a process opens to PostgreSQL, besides one for each report being generated.
+ * `main` and `reserved` connect to the pooler if there is one, all others to the server.
  */
 export const maxConnections = {
   /** For requests and jobs. */
   main: 10,
   /** For authentication and health checks. */
   reserved: 5,
-  /** For reads that no index bounds. */
+  /** For reads whose cost is not bounded by an index. */
   scans: 4,
   /** For counting requests. */
   counters: 4,
@@ -51,7 +51,9 @@ export const maxConnections = {
   textIndex: 1,
 } as const
 
-/** The connections of a pool: the numbers of open and idle connections, and of requests that wait for a connection. */
+/**
+ * The state of a connection pool: the numbers of open and idle connections, and of requests waiting for a connection.
+ */
 export interface PoolMeasures {
   pool: string
   max: number
@@ -72,10 +74,10 @@ export interface DatabaseMeasures {
 export type OnCommit = (units: number, seconds: number) => void
 
 /**
- * The numbers of transactions, which grow. Data that was read when `last` was n is unchanged while the number of its table
- * or row is at most n. A commit of another process counts as a change of everything.
+ * Numbers the write transactions in ascending order. Data that was read when `last` returned n is unchanged as long as
+ * the number for its table or row is at most n. A commit by another process counts as a change to everything.
  */
-export interface Changes {
+export interface ChangeTracker {
   /** Returns the number of the last transaction. */
   last: () => number
   /** Returns the number of the last transaction that may have changed, added or removed rows of a table. */
@@ -84,9 +86,9 @@ export interface Changes {
   lastOfRow: (table: string, id: RowId) => number
 }
 
-/** A database in which nothing is written. */
+/** A database opened for reading only. */
 export interface ReadOnlyDatabase extends Pick<Database, 'engine' | 'read' | 'url'> {
-  /** Set if no process used the SQLite file when it was opened, so that it was opened as a file that does not change. */
+  /** True for a SQLite file that no process had open, which was therefore opened as immutable. */
   isUnused?: boolean
   close: () => Promise<void>
 }
@@ -96,9 +98,9 @@ export interface Database {
   read: Queryable
   write: Write<Queryable>
   /** Compiles a statement; each run passes the parameter values in order. */
-  prepare: <Row>(query: Compilable<Row>) => Prepared<Row>
-  /** Compiles the INSERT of a row with a generated `id`, and an expression that is evaluated after the insert. */
-  prepareInsert: (query: Insertion, expression: RawBuilder<boolean>) => PreparedInsert
+  prepare: <Row>(query: Compilable<Row>) => PreparedStatement<Row>
+  /** Compiles a one-row INSERT, and an expression to evaluate after the insert. */
+  prepareInsert: (query: Insertion, expression: RawBuilder<number>) => PreparedInsert
   /** Runs reads whose cost is not bounded by an index. */
   scan: Scan
   /** Finds rows by substrings of their text. */
@@ -108,8 +110,8 @@ export interface Database {
    * these checks never wait for requests that have already been admitted.
    */
   reserved: Database
-  /** What has changed, for caches of data read; null if finding out costs as much as reading the data again. */
-  changes: Changes | null
+  /** Tells caches whether their data has changed; null if finding out would cost as much as reading the data again. */
+  changes: ChangeTracker | null
   /** Resolves if the database responds to a trivial query; rejects otherwise. */
   ping: () => Promise<void>
   /** Returns measurements of the connections and files, without a query. */

@@ -1,4 +1,4 @@
-// The rows that collections keep after a deletion, so that they can be restored.
+// Deleted rows that collections keep, so that the rows can be restored.
 
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from './database.ts'
@@ -10,7 +10,7 @@ import { releaseFiles } from './stored-files.ts'
 import { inSteps, maxSwept } from './sweep.ts'
 import type { DeletedRow } from './tables/resources.ts'
 
-/** A column as it was stored in a deleted row. A cell counts as null if it was stored as another kind than `kind`. */
+/** A column of deleted rows. A cell counts as null if it was stored with a kind other than `kind`. */
 export interface KeptColumn {
   type: CellCast
   /** Undefined for columns whose kind never changes. */
@@ -33,10 +33,10 @@ export interface KeptSelection {
   now: string
 }
 
-/** The number of rows in one statement. */
+/** Maximum number of rows per statement. */
 const maxRows = 500
 
-/** Keeps deleted rows. Replaces an older deleted row with the same id. */
+/** Stores deleted rows. Replaces an older deleted row that has the same id. */
 export async function keepDeleted(tx: Queryable, rows: readonly DeletedRow[]): Promise<void> {
   for (let from = 0; from < rows.length; from += maxRows) {
     await tx
@@ -54,7 +54,7 @@ export async function keepDeleted(tx: Queryable, rows: readonly DeletedRow[]): P
   }
 }
 
-/** Where a page starts: after the row with this time of deletion and id. */
+/** The start of a page: after the row with this deletion time and id. */
 export interface KeptPosition {
   deletedAt: string
   rowId: string
@@ -68,8 +68,8 @@ interface KeptPage {
 }
 
 /**
- * Reads deleted rows, newest first; backwards in reverse order. If the test excludes rows, the read is a scan, because
- * no index bounds its cost.
+ * Reads deleted rows, newest first or, with `backwards`, oldest first. A read with a test that excludes rows is a scan,
+ * because no index bounds its cost.
  */
 export function readDeleted(db: Database, of: KeptSelection, page: KeptPage): Promise<DeletedRow[]> {
   const { after, backwards, count, requester } = page
@@ -107,7 +107,8 @@ function isSelected(engine: Engine, { table, columns, test, now }: KeptSelection
   const isKept = sql<boolean>`table_name = ${table} and expires_at > ${now}`
   if (test === passesAll) return isKept
   const cells = [...testedColumns(test)].map((name) => sql`${cellOf(engine, columns, name)} as ${sql.ref(name)}`)
-  // One row with the columns of the deleted row, under the name of its table, by which tests along relations refer to it.
+  // Selects the deleted row's columns under the name of its original table, because tests of related rows refer to that
+  // name.
   const row = sql`select ${cells.length > 0 ? sql.join(cells) : sql`1`}`
   return sql`${isKept} and exists (
     select 1 from (${row}) as ${sql.ref(table)} where ${testSql(test, { isEach: true })})`
@@ -123,7 +124,7 @@ function cellOf(engine: Engine, columns: KeptSelection['columns'], name: string)
   return sql`case when ${kind} = ${sql.lit(column.kind)} then ${cell} end`
 }
 
-/** Gives columns of a table new names in its deleted rows; `names` has the new names by the earlier ones. */
+/** Renames columns in a table's deleted rows; `names` maps old names to new ones. */
 export async function renameInDeleted(tx: Queryable, table: string, names: ReadonlyMap<string, string>): Promise<void> {
   const renamed = <Value>(values: Readonly<Record<string, Value>>) =>
     Object.fromEntries(Object.entries(values).map(([name, value]) => [names.get(name) ?? name, value]))
@@ -148,11 +149,11 @@ export async function renameInDeleted(tx: Queryable, table: string, names: Reado
   }
 }
 
-/** Forgets all deleted rows of a table. */
+/** Discards all deleted rows of a table. */
 export const forgetDeleted = (tx: Queryable, table: string) =>
   tx.deleteFrom('deletedRows').where('tableName', '=', table).execute()
 
-/** Removes the deleted rows whose time has expired, and releases their files, in batches; returns their number. */
+/** Discards expired deleted rows and releases their files, in batches; returns the number of rows. */
 export async function expireDeletedRows(db: Database, now: () => number): Promise<number> {
   const isExpired = sql<boolean>`expires_at < ${iso(now())}`
   return inSteps(db, async (tx) => {

@@ -1,13 +1,13 @@
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
 
 /**
- * Encrypts secrets at rest with AES-256-GCM under the service's data keys, which the master key encrypts. Each secret is
- * bound to its location, which is passed as additional authenticated data (AAD).
+ * The functions that encrypt secrets at rest with AES-256-GCM, under data keys that the master key encrypts. Each
+ * secret is bound to its location, which is passed as additional authenticated data (AAD).
  */
 export interface Sealer {
   /**
-   * Returns `v2.`, the id of the data key, `.`, and the encrypted text in base64url; for the first data key only `v1.` and
-   * the text, because nodes of earlier releases that still run during an upgrade read no other format.
+   * Returns `v2.<key id>.<text>`, with the encrypted text in base64url. For the first data key, returns `v1.<text>`,
+   * the only format that nodes of earlier releases can read during an upgrade.
    */
   seal: (plain: string, location: string) => string
   /**
@@ -41,7 +41,7 @@ export class UnknownDataKey extends Error {
   }
 }
 
-/** The keys that encrypt and digest secrets. */
+/** The keys that encrypt secrets and compute their digests. */
 export interface DataKeys {
   /** The id of the key that encrypts new secrets. */
   sealId: number
@@ -52,7 +52,7 @@ export interface DataKeys {
 
 const ivBytes = 12
 const tagBytes = 16
-/** The id of the data key that decrypts secrets in the format `v1.`, which contains no id. */
+/** The id of the data key for secrets in the `v1.` format, which contains no key id. */
 export const firstSealId = 1
 
 /**
@@ -95,15 +95,17 @@ export function sealer(masterKey: Uint8Array, random: (size: number) => Uint8Arr
   return sealerWith(() => keys, random)
 }
 
-/** Splits a text into the id of its data key and its encrypted part. Any other text gets the first id. */
+/**
+ * Splits a sealed text into the id of its data key and the encrypted part. The `v1.` format stands for the first key.
+ */
 function partsOf(sealed: string): { id: number; body: string } {
   const [, id, body] = /^v2\.(\d{1,9})\.(.*)$/s.exec(sealed) ?? []
   return id === undefined || body === undefined ? { id: firstSealId, body: sealed.slice(3) } : { id: Number(id), body }
 }
 
 /**
- * Returns the keys that releases without data keys derived from the master key with HKDF (RFC 5869). Their secrets and
- * digests stay valid.
+ * Returns the keys that releases without data keys derived from the master key (HKDF, RFC 5869). They keep secrets and
+ * digests from those releases valid.
  */
 export const derivedKeys = (masterKey: Uint8Array) => ({
   seal: derive(masterKey, 'seal v1'),
@@ -114,14 +116,17 @@ export const derivedKeys = (masterKey: Uint8Array) => ({
 export const derive = (masterKey: Uint8Array, purpose: string): Buffer =>
   Buffer.from(hkdfSync('sha256', masterKey, '', `plinth ${purpose}`, 32))
 
-/** KeyObjects, because raw bytes would be validated and copied on each use, which takes several times as long as the cipher. */
+/**
+ * Returns a KeyObject, because raw bytes would be validated and copied on each use, which takes several times as long
+ * as encrypting.
+ */
 export const keyObject = (bytes: Uint8Array): KeyObject => createSecretKey(bytes)
 
 /** Returns a short digest that distinguishes master keys without revealing anything about them. */
 export const fingerprintOf = (masterKey: Uint8Array): string =>
   createHmac('sha256', derivedKeys(masterKey).digest).update('backup\0fingerprint').digest('base64url').slice(0, 16)
 
-/** Encrypts a text with AES-256-GCM; returns base64url. */
+/** Encrypts text with AES-256-GCM; returns base64url. */
 export function encrypt(key: KeyObject, plain: string, location: string, random: (size: number) => Uint8Array): string {
   const iv = random(ivBytes)
   const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(location))
@@ -129,7 +134,7 @@ export function encrypt(key: KeyObject, plain: string, location: string, random:
   return Buffer.concat([iv, body, cipher.getAuthTag()]).toString('base64url')
 }
 
-/** Decrypts a text from `encrypt`. Throws `Unsealable`. */
+/** Decrypts text that `encrypt` returned. Throws `Unsealable` if it cannot be decrypted. */
 export function decrypt(key: KeyObject, body: string, location: string): string {
   try {
     const bytes = Buffer.from(body, 'base64url')

@@ -19,7 +19,7 @@ export interface ColumnDetails {
   name: string
   /** The declared type in lower case. */
   type: string
-  /** The largest number of characters; null if the engine enforces none. */
+  /** The maximum length in characters; null if the engine enforces none. */
   length: number | null
   isRequired: boolean | number
   hasDefault: boolean | number
@@ -31,17 +31,14 @@ export interface ColumnDetails {
   isBytewise: boolean | number
 }
 
-/**
- * The values that a column of this type can store. A `numeric` column stores integers, other numbers, and text that is
- * not a number.
- */
+/** The values that a column type can store; `numeric`: integers, other numbers, and text that is not a number. */
 export interface Capacity {
   holds: 'text' | 'integer' | 'number' | 'numeric' | 'uuid' | 'other'
   /** The largest absolute value of an integer, if the column cannot store every 64-bit integer. */
   magnitude?: number
 }
 
-/** The size of a table with its indexes, or of a part. `sample` describes how much of it was measured. */
+/** The measured size of a table or index. On SQLite, `sample` describes the pages that were read. */
 export interface MeasuredSize {
   tableName: string
   bytes: number
@@ -66,37 +63,42 @@ export interface ForeignKeyChange {
   createIndexes: readonly string[]
 }
 
-/** The differences between the two database engines, as data. Only the code that opens queues and counters checks `name`. */
+/** The differences between the engines, as data, so that little code has to check `name`. */
 export interface Engine {
   name: 'sqlite' | 'postgres'
+  /** True if transactions commit in the order in which they insert rows, and so in the order of generated keys. */
+  commitsInOrder: boolean
   /** Column type for integer keys that the engine generates and never reuses. */
   identityType: 'integer'
   identity: (column: ColumnDefinitionBuilder) => ColumnDefinitionBuilder
-  /** Stands between the columns and the values of an INSERT that sets a generated `id`. */
+  /** SQL between the columns and the values of an INSERT that sets a generated `id`. */
   overridingIdentity: RawBuilder<unknown>
-  /** Column type for case-folded text, which is compared bytewise so that both engines sort it in the same order. */
+  /** Column type for text that both engines compare bytewise, so that they sort it in the same order. */
   keyType: RawBuilder<unknown>
-  /** Column type for UUIDs, which `columnsOf` returns too. Text is compared with such a column after a cast to this type. */
+  /**
+   * Column type for UUIDs, as `columnsOf` names it. Text must be cast to this type before it is compared with such a
+   * column.
+   */
   uuidType: 'uuid' | 'text'
-  /** The columns of a table that identify its rows: `id`, and on SQLite a number by which the text index finds rows. */
+  /** The columns that identify rows: `id` and, for UUIDs on SQLite, the row number that the text index uses. */
   idColumns: Readonly<Record<IdType, readonly IdColumn[]>>
   /** The database's current time (not the transaction's start time), in milliseconds since the epoch. */
   now: RawBuilder<number>
   /** Statements to run before a migration: they remove the time limits and let only one process migrate at a time. */
   beforeMigration: readonly string[]
   /**
-   * Run after a migration: if `known` returns a row, the planner has statistics, and `gather` refreshes them. Either all
-   * indexes or none must have statistics, because the planner prefers indexes without statistics.
+   * Statements to run after a migration. If `known` returns a row, the planner has statistics, and `gather` refreshes
+   * them. Either all indexes or none must have statistics, because the planner prefers indexes without statistics.
    */
   statistics: { known: RawBuilder<unknown>; gather: readonly string[] }
   /**
-   * Follows a table name in `from` and forces the use of this index. Without ANALYZE, SQLite has no row counts and
-   * cannot choose between similar indexes; PostgreSQL uses its statistics.
+   * SQL after a table name in `from` that makes SQLite use this index: without ANALYZE, SQLite has no row counts and
+   * cannot choose between similar indexes. Empty on PostgreSQL, which uses its statistics.
    */
   indexedBy: (index: string) => RawBuilder<unknown>
   /** The columns of a table with their types; no rows if the table does not exist. */
   columnsOf: (table: string) => RawBuilder<{ name: string; type: string }>
-  /** The columns of a table in detail, in their order. */
+  /** Details about a table's columns, in the order of the columns. */
   detailsOf: (table: string) => RawBuilder<ColumnDetails>
   capacityOf: (type: string) => Capacity
   /** Statements that change the collation of a text column, so that both engines sort it in the same order. */
@@ -105,84 +107,83 @@ export interface Engine {
   indexesOf: (table: string) => RawBuilder<{ name: string; columns: string; unique: boolean | number }>
   /** The single-column foreign keys of a table, and the tables that they reference. */
   foreignKeysOf: (table: string) => RawBuilder<{ column: string; table: string }>
-  /** Statements that change or remove the foreign key of an existing column. */
+  /** Statements that add, replace or remove the foreign key of an existing column. */
   changeForeignKey: (change: ForeignKeyChange) => readonly string[]
   /** True if a foreign key can be added to an existing column. Otherwise, the column must be replaced by a new one. */
   addsForeignKeys: boolean
-  /** Statements that rename a constraint; none if the engine does not use the names of constraints. */
+  /** Statements that rename a constraint; none if the engine does not use constraint names. */
   renameForeignKey: (table: string, from: string, to: string) => readonly string[]
   /** Statements that make a table append-only: its rows can be inserted and read, but neither updated nor deleted. */
   appendOnly: (table: string) => readonly string[]
-  /**
-   * Statements that change an append-only table: rows whose column is at most the value of an expression can be deleted.
-   */
+  /** Statements that allow deleting rows of an append-only table if `column` is at most the value of `expression`. */
   deletableUpTo: (table: string, column: string, expression: string) => readonly string[]
   /**
-   * The elements of a JSON array (given as text) as rows with one column, `value`; `value ->> 0` works on both engines.
+   * The elements of a JSON array (given as text), as rows with a column `value`. If an element is itself an array,
+   * `value ->> 0` reads its first item on both engines.
    */
   jsonRows: (json: string) => RawBuilder<{ value: string }>
-  /**
-   * True if the column's value is one of the ids in a JSON array (given as text). Uses the column's index.
-   */
+  /** True if the column's value is one of the ids in a JSON array (text). Uses the column's index. */
   isAmong: (column: RawBuilder<unknown>, json: string, ids: IdType) => RawBuilder<boolean>
-  /** A scalar member of a JSON object (given as text), at a path of member names, cast to a type. */
+  /** Reads a scalar from a JSON object (given as text), at a path of member names, and casts it to a type. */
   jsonCell: (json: RawBuilder<unknown>, path: readonly string[], type: CellCast) => RawBuilder<unknown>
-  /** Aggregates an expression over all rows into the text of a JSON array; null or an empty array if there are no rows. */
+  /** Aggregates an expression over all rows into JSON array text; null or an empty array if there are no rows. */
   jsonArray: (expression: RawBuilder<unknown>) => RawBuilder<string | null>
-  /**
-   * Expressions that pass the cells of a row to the engine's own CSV writer; undefined if that writer cannot be used.
-   */
+  /** Expressions that pass the cells of a row to the engine's own CSV writer; undefined if it cannot be used. */
   csvFields: (cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) => RawBuilder<unknown>[] | undefined
   /**
-   * A row as a CSV record, and the part of its text that must still be checked; undefined if this would not be faster
-   * than reading cells.
+   * Returns a row as a CSV record, and the part of its text that must still be checked; undefined if this would not be
+   * faster than reading cells.
    */
   csvRecord: (
     cells: readonly { cell: RawBuilder<unknown>; type: CellType }[],
   ) => { record: RawBuilder<unknown>; checked: RawBuilder<unknown> } | undefined
-  /** Text that is sorted bytewise, as in JavaScript for ASCII; `term` is an expression. */
+  /** Makes a text expression sort bytewise, as JavaScript sorts ASCII text. */
   bytewise: (term: RawBuilder<unknown>) => RawBuilder<unknown>
   /**
-   * The sum of an integer column, exact at any size, as text with a decimal point before the last `scale` digits; zero for no
-   * values. Available in snapshots only.
+   * The sum of an integer column, exact at any size, as text with a decimal point before the last `scale` digits; zero
+   * if there are no values. Available in snapshots only.
    */
   exactSum: (column: RawBuilder<unknown>, scale: number) => RawBuilder<unknown>
   /**
-   * The average of an integer column as text with `scale` decimal places, two of which the column does not have; rounded
-   * half away from zero, and null for no values. Available in snapshots only.
+   * The average of an integer column, as text with `scale` decimal places, two more than the column has. Rounded half
+   * away from zero; null if there are no values. Available in snapshots only.
    */
   exactAverage: (column: RawBuilder<unknown>, scale: number) => RawBuilder<unknown>
   /**
-   * Locking clauses that follow a select; the locks last until the transaction ends. `lockFreeRows` skips rows that
-   * other transactions have locked.
+   * Locking clauses to append to a select; the locks last until the transaction ends. `lockFreeRows` skips rows that
+   * other transactions have locked; `lockRowsNow` fails with a lock timeout instead of waiting for them.
    */
   lockRows: RawBuilder<unknown>
+  lockRowsNow: RawBuilder<unknown>
   lockFreeRows: RawBuilder<unknown>
   /**
-   * Follows a select. Until the transaction ends, the rows cannot be deleted and their keys cannot change; other columns
-   * can.
+   * A clause to append to a select. Until the transaction ends, other transactions can neither delete the rows nor
+   * change their keys; they can change other columns.
    */
   lockKeys: RawBuilder<unknown>
-  /** Follows a select. Until the transaction ends, no one can change these rows or add rows that reference them. */
+  /**
+   * A clause to append to a select. Until the transaction ends, other transactions can neither change these rows nor
+   * add rows that reference them.
+   */
   lockForRemoval: RawBuilder<unknown>
   /** Statements that speed up writes to a table; after a database crash, the table may be empty. */
   unlogged: (table: string) => readonly string[]
   /** True for errors caused by a duplicate value in a unique index. */
   isDuplicate: (error: unknown) => boolean
-  /** The columns of the unique index that has a duplicate; empty if the error does not name them. */
+  /** The columns of the violated unique index; empty if the error does not name them. */
   duplicateColumns: (error: unknown) => string[]
-  /** True for errors that mean that the database is currently full, locked or unreachable. */
+  /** True for errors that occur because the database is, for example, full, locked, damaged or unreachable. */
   isUnavailable: (error: unknown) => boolean
   /** Statements that create the prerequisites of text indexes, and the error message if they fail. */
   textSearch: { statements: readonly string[]; errorMessage: string }
-  /**
-   * A condition that is always true. It makes scans of this table interruptible, so that they stop at their time limit.
-   */
+  /** A condition that is always true. It makes scans of this table interruptible, so that they stop in time. */
   interruptible: (table: string) => RawBuilder<boolean>
-  /** A subquery that measures tables and indexes at a bounded cost, and the size that one of its rows means. */
+  /** A bounded-cost subquery that measures tables and indexes, and a function that computes the size from its rows. */
   tableSizes: { query: RawBuilder<MeasuredSize>; sizeOf: (row: MeasuredSize) => { bytes: number; rows: number } }
-  /** True for errors that mean that another transaction held a row lock for too long. */
+  /** True for errors that occur because another transaction held a row lock for too long. */
   isLockTimeout: (error: unknown) => boolean
+  /** True for deadlocks and serialization failures. Null if the engine runs one write transaction at a time. */
+  isRepeatable: ((error: unknown) => boolean) | null
 }
 
 /** Returns a property of an engine error; undefined if the error does not have it. */

@@ -6,5 +6,5 @@ import { lockSqlite } from './sqlite/lock.ts'
  */
 export async function excludeNodes(url: string, now: () => number): Promise<() => unknown> {
   const unlock = lockSqlite(url, now)
-  return unlock ?? (await import('./postgres/nodes.ts')).excludeNodes(url)
+  return unlock ?? (await import('./postgres/nodes.ts')).excludePostgresNodes(url)
 }

@@ -8,13 +8,13 @@ export const newId = (prefix: 'tsk' | 'whk' | 'cli' | 'key' | 'nod', random: Ran
 const bits = (random: RandomBytes): string => random(16).toString('base64url')
 
 /**
- * Like `newId`, but the id starts with the instant `at` (ISO 8601) as nine base-32 digits, so that ids sort by age. Rows
- * inserted together are then adjacent in each index, which halves the insert time.
+ * Like `newId`, but the id starts with the instant `at` (ISO 8601) as nine base-32 digits, so that ids sort by age.
+ * Rows inserted together are then adjacent in indexes on the id, which halves the insert time.
  */
-export const newOrderedId = (prefix: 'dlv' | 'fil' | 'msg', random: RandomBytes, at: string): string =>
+export const newOrderedId = (prefix: 'dlv' | 'fil' | 'job' | 'msg', random: RandomBytes, at: string): string =>
   `${prefix}_${Date.parse(at).toString(32).padStart(9, '0')}${bits(random)}`
 
-/** The largest integer id that PostgreSQL's columns can hold. */
+/** The largest id that an `integer` column of PostgreSQL can hold. */
 export const maxId = 2_147_483_647
 
 /** The types of row ids: integers, which the database assigns, or UUIDs, which the service assigns. */
@@ -23,10 +23,10 @@ export type IdType = 'integer' | 'uuid'
 /** The id of a row; UUIDs are in canonical lower case. */
 export type RowId = number | string
 
-/** The ids of a type. */
+/** The values of an id type. */
 export type IdOf<Ids extends IdType> = Ids extends 'uuid' ? string : number
 
-/** Maps integers that are too large for PostgreSQL's comparisons to 0, because no row has the id 0. */
+/** Returns the id, or 0 (never a row's id) if it is an integer too large for PostgreSQL's columns. */
 export const idOrNone = <Id extends RowId>(id: Id): Id => (typeof id === 'number' && id > maxId ? (0 as Id) : id)
 
 /** An id that sorts before the id of every row. */
@@ -35,20 +35,24 @@ export const idBeforeAll: Readonly<Record<IdType, RowId>> = {
   uuid: '00000000-0000-0000-0000-000000000000',
 }
 
-/** Compares ids of the same type, in the order of both databases. */
+/** Compares ids of the same type in the order in which both databases sort them. */
 export const compareIds = (one: RowId, other: RowId): number => (one < other ? -1 : one > other ? 1 : 0)
 
-/** Formats an instant (ms since the epoch) as stored in tables: fixed-width ISO 8601 text in UTC, which sorts by time. */
+/**
+ * Formats an instant (ms since the epoch) as stored in tables: fixed-width ISO 8601 text in UTC, which sorts by time.
+ */
 export const iso = (ms: number): string => new Date(ms).toISOString()
 
-/** The random bits of a UUID version 7: 12 in `rand_a`, 62 in `rand_b`. */
+/**
+ * Masks for the 74 random bits of a UUID version 7 (12 in `rand_a`, 62 in `rand_b`), and for those in `rand_b` alone.
+ */
 const maxTail = (1n << 74n) - 1n
 const randB = (1n << 62n) - 1n
 
 /**
- * Returns a source of UUIDs version 7 (RFC 9562 §5.7), in canonical lower case. Each one is greater than the one before,
- * even in the same millisecond or after the clock was set back: the random bits are then increased by a random amount
- * (§6.2, method 2).
+ * Returns a source of UUIDs version 7 (RFC 9562 §5.7), in canonical lower case. Each one is greater than the one
+ * before, even in the same millisecond or after the clock was set back: the random bits are then increased by a random
+ * amount (§6.2, method 2).
  */
 export function uuidSource({ now, random }: { now: () => number; random: RandomBytes }): () => string {
   const newTail = () => BigInt(`0x${random(10).toString('hex')}`) & maxTail
@@ -70,7 +74,7 @@ const poolBytes = 4_096
 const maxPooled = 16
 
 /**
- * Serves ids from a pool of random bytes, because each call to the source has a high fixed cost. Never uses a byte
+ * Takes the bytes of ids from a pool, because each call to the source has a high fixed cost. Never returns a byte
  * twice.
  */
 export function pooledRandom(source: RandomBytes): RandomBytes {

@@ -1,24 +1,25 @@
 import type { Database } from './database.ts'
-import { type MigrateOptions, migrate } from './migrate.ts'
-import { type Progress, runStep } from './resource-tables/batches.ts'
+import { type MigrationOptions, migrate } from './migrate.ts'
+import { runStep, type StepProgress } from './resource-tables/batches.ts'
 import type { DoneStep } from './resource-tables/data-steps.ts'
 import { labelOf } from './resource-tables/history.ts'
-import type { Prepared, ThoroughOptions } from './resource-tables/migration-unit.ts'
+import type { PreparedMigration, ThoroughOptions } from './resource-tables/migration-unit.ts'
 
-export interface ThoroughMigration extends MigrateOptions, ThoroughOptions {
+export interface ThoroughMigration extends MigrationOptions, ThoroughOptions {
   /**
    * Prevents the service's processes from using the database until the returned function is called; throws if one is
    * using it now.
    */
   exclude: () => Promise<() => unknown>
-  onProgress?: (progress: Progress) => void
+  onProgress?: (progress: StepProgress) => void
 }
 
 /**
- * Makes the changes that every start makes. While no process of the service uses the database, also makes the changes
- * that need every row or drop data. Resumes an interrupted run. Returns the names of the migrations that ran, followed by
- * statements and comments; with `plan`, changes nothing and returns those that would run. Throws `TableMismatch` if the
- * tables cannot be made to match their declarations.
+ * Makes the changes that every start makes, and those that need exclusive access: computes new values in existing rows
+ * and, if the options say so, drops undeclared columns and tables and renames columns. Excludes the processes of the
+ * service only if there are such changes. Resumes an interrupted run. Returns the names of the migrations that ran,
+ * followed by statements and comments; with `plan`, changes nothing and returns what a run would return. Throws
+ * `TableMismatch` if the tables cannot be made to match their declarations.
  */
 export async function migrateThoroughly(db: Database, options: ThoroughMigration): Promise<string[]> {
   const { tables = [], version, plan = false, now = Date.now, exclude, onProgress = () => {} } = options
@@ -28,8 +29,8 @@ export async function migrateThoroughly(db: Database, options: ThoroughMigration
   try {
     // Creates the table that stores the progress of the steps.
     await migrate(db, { now })
-    // Rehearsed again, because other processes may have served until `exclude` returned. This rehearsal is complete, so
-    // that a mismatch is found before the work starts, not after it.
+    // Rehearse again, because other processes may have changed rows before `exclude` returned. This rehearsal includes
+    // all changes, so that a mismatch is found before the work starts.
     const { steps } = await rehearse(db, options)
     const label = labelOf(tables, version)
     const done: DoneStep[] = []
@@ -41,12 +42,12 @@ export async function migrateThoroughly(db: Database, options: ThoroughMigration
 }
 
 /**
- * Runs everything except the batches, then rolls it back. With `isPartial`, runs only the changes that need every row
- * or drop data.
+ * Makes all changes except the batches, then rolls them back. With `isPartial`, leaves out the changes to declared
+ * tables that every start makes.
  */
 async function rehearse(db: Database, options: ThoroughMigration, isPartial = false) {
-  let found: Pick<Prepared, 'isExclusive' | 'steps'> = { isExclusive: false, steps: [] }
-  const onPrepared = (prepared: Prepared) => {
+  let found: Pick<PreparedMigration, 'isExclusive' | 'steps'> = { isExclusive: false, steps: [] }
+  const onPrepared = (prepared: PreparedMigration) => {
     found = prepared
   }
   const lines = await migrate(db, { ...options, plan: true, thorough: { ...options, isPartial, onPrepared } })

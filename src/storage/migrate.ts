@@ -41,9 +41,11 @@ import { accountLocks } from './migrations/0037-account-locks.ts'
 import { backupRequests } from './migrations/0039-backup-requests.ts'
 import { deletedRows } from './migrations/0040-deleted-rows.ts'
 import { webhookStatistics } from './migrations/0042-webhook-statistics.ts'
+import { declaredJobs } from './migrations/0044-declared-jobs.ts'
 import { storedFiles } from './migrations/0047-stored-files.ts'
+import { rowChanges } from './migrations/0049-row-changes.ts'
 import { labelOf } from './resource-tables/history.ts'
-import { type Prepared, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
+import { type PreparedMigration, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
 import { refuseOtherIds } from './resource-tables/mismatch.ts'
 import type { ResourceTable } from './resource-tables/resource-columns.ts'
 import { reconcile } from './resource-tables/resource-tables.ts'
@@ -91,10 +93,12 @@ const migrations: [name: string, run: Migration][] = [
   ['0039-backup-requests', backupRequests],
   ['0040-deleted-rows', deletedRows],
   ['0042-webhook-statistics', webhookStatistics],
+  ['0044-declared-jobs', declaredJobs],
   ['0047-stored-files', storedFiles],
+  ['0049-row-changes', rowChanges],
 ]
 
-/** The names of all migrations that this release knows. */
+/** The names of all migrations in this release. */
 export const migrationNames: readonly string[] = migrations.map(([name]) => name)
 
 /** Thrown to roll back the transaction of a dry run. */
@@ -106,7 +110,7 @@ export interface Migrated {
   ms: number
 }
 
-export interface MigrateOptions {
+export interface MigrationOptions {
   /** The tables declared by the served definition; missing tables are created. */
   tables?: readonly ResourceTable[]
   /** Dry run: executes everything, then rolls it back. */
@@ -117,10 +121,10 @@ export interface MigrateOptions {
   /** Called for each migration after the commit. */
   onMigrated?: ((migration: Migrated) => void) | undefined
   /**
-   * The changes that `migrateThoroughly` makes in the same transaction. With `isPartial`, the safe changes are left
-   * out.
+   * The changes that `migrateThoroughly` makes in the same transaction. With `isPartial`, leaves out the changes to
+   * declared tables that every start makes, and rolls everything back.
    */
-  thorough?: ThoroughUnit & { isPartial?: boolean; onPrepared?: (prepared: Prepared) => void }
+  thorough?: ThoroughUnit & { isPartial?: boolean; onPrepared?: (prepared: PreparedMigration) => void }
 }
 
 /**
@@ -128,7 +132,7 @@ export interface MigrateOptions {
  * followed by the statements executed for declared tables. Throws, and changes nothing, if the database was migrated by
  * a newer release or if an existing table does not match its declaration (`TableMismatch`).
  */
-export async function migrate(database: Database, options: MigrateOptions = {}): Promise<string[]> {
+export async function migrate(database: Database, options: MigrationOptions = {}): Promise<string[]> {
   const { tables = [], plan = false, now = Date.now, version, thorough, onMigrated } = options
   const { engine } = database
   const label = labelOf(tables, version)

@@ -6,22 +6,26 @@ import { sqlitePath } from './sqlite/path.ts'
 import type { Unindexed } from './text-index/builder.ts'
 
 export interface OpenOptions {
-  /** Maximum number of connections; default 10. */
+  /** PostgreSQL only: the maximum number of connections for requests and jobs; default 10. */
   poolSize?: number
-  /** For counters: statements time out after 0.5 s, and a server crash may lose the last second of writes. */
+  /**
+   * For counters in PostgreSQL: statements time out after 0.5 s, and a server crash may lose the last second of writes.
+   */
   isHasty?: boolean
-  /** The connection pooler in front of the PostgreSQL server, for statements that need no session. */
+  /**
+   * The URL of the connection pooler in front of the PostgreSQL server, for statements that do not depend on a session.
+   */
   poolerUrl?: string | null
   /** Timers that enforce the time limit of scans; default: real timers. */
   setTimer?: SetTimer
   onCommit?: OnCommit
   /** Set if several threads of this process use the SQLite file. */
   shared?: SqliteOptions['shared']
-  /** How many threads of this process divide the connections to PostgreSQL; default 1. */
+  /** Number of threads in this process that share its connections to PostgreSQL; default 1. */
   divisor?: number
   /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
-  /** Called once with the path of a SQLite file when a statement meets a damaged page. */
+  /** Called once with the path of a SQLite file when a statement encounters a damaged page. */
   onDamage?: (error: unknown, path: string) => void
   /** How far the text index of a SQLite file may lag behind; by default, 10,000 new rows and 1,000 changes. */
   unindexed?: Unindexed
@@ -52,8 +56,8 @@ export async function openDatabase(url: string, options: OpenOptions = {}): Prom
 }
 
 /**
- * Opens an existing database for reading, with one connection; creates and changes nothing. Statements have no time
- * limit if `isPatient` is set. Throws if the database cannot be opened.
+ * Opens an existing database for reading, with one connection; creates and changes nothing. If `isPatient` is set,
+ * statements have no time limit. Throws if the database cannot be opened.
  */
 export async function openReadOnly(url: string, { isPatient = false } = {}): Promise<ReadOnlyDatabase> {
   const path = sqlitePath(url)

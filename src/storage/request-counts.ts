@@ -22,9 +22,9 @@ const dayMs = 86_400_000
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
 
 /**
- * Counts each client's requests in memory and adds them to the current day's row (UTC) every few seconds; also stores when
- * each client was last used, to the minute. The counts are only statistics: if the process is killed, the counts since the last flush are lost, and some requests before midnight
- * may count for the next day.
+ * Counts each client's requests in memory and adds them to the current day's row (UTC) every few seconds; also stores
+ * when each client was last used, to the minute. The counts are only statistics: if the process is killed, the counts
+ * since the last flush are lost, and some requests before midnight may count for the next day.
  */
 export function requestCounter({ db, now, onError }: RequestCounterOptions): RequestCounter {
   const { add, flush, close } = batched<number>({
@@ -76,7 +76,7 @@ export async function expireRequestCounts(db: Database, now: () => number): Prom
   return sweepBelow(db, { table: 'request_counts', key: ['day', 'client_id'], column: 'day' }, before)
 }
 
-/** Collects values by key in memory and writes them together. */
+/** A collection of values by key, kept in memory until they are written together. */
 export interface Batched<Value> {
   /** Merges a value with the values already collected for the same key. */
   add: (key: string, value: Value) => void

@@ -1,17 +1,17 @@
-// The records of files in the result store. A file is uploaded, then a row refers to it, then it is removed. The record of
-// a file exists before the file and until after its removal, so that a crash leaves no file without a record.
+// Records of the files in the result store. A file is uploaded, then belongs to a row, and is finally removed. Its
+// record is created before the file and deleted after it, so that a crash leaves no file without a record.
 
 import { sql } from 'kysely'
 import type { Database, Queryable } from './database.ts'
 import { iso, type RowId } from './ids.ts'
 import type { StoredFilesTable } from './tables/resources.ts'
 
-/** An upload whose record was not extended for this time is abandoned. */
+/** An upload is abandoned if its record has not been extended for this long. */
 const uploadMs = 3_600_000
-/** How long a file without a row stays in the store, for downloads and backups that began before. */
+/** How long a file stays in the store after its row releases it, for downloads and backups that are still running. */
 export const unusedMs = 3_600_000
 
-/** The row of a file. */
+/** The row that a file belongs to. */
 export interface FileOwner {
   table: string
   id: RowId
@@ -47,13 +47,13 @@ export async function extendUpload({ write }: Database, key: string, nowMs: numb
   return Number(extended.numUpdatedRows) === 1
 }
 
-/** Ends an upload. Returns false if a row refers to the file, or has referred to it. */
+/** Ends an upload. Returns false if the file belongs to a row, or once did. */
 export async function abandonUpload({ write }: Database, key: string, nowMs: number): Promise<boolean> {
   const found = await write(async (tx) => {
     await ended(tx, nowMs).where('key', '=', key).execute()
     return tx.selectFrom('storedFiles').select('storedAt').where('key', '=', key).executeTakeFirst()
   })
-  // A sweep removes the record of an upload that it has abandoned.
+  // If a sweep has abandoned the upload, the record may already be gone.
   return (found?.storedAt ?? null) === null
 }
 
@@ -63,7 +63,7 @@ const ended = (tx: Queryable, nowMs: number) =>
     .set({ state: 'unused', removeAt: iso(nowMs) })
     .where('state', '=', 'uploading')
 
-/** Removes the record of a file that the store no longer contains. */
+/** Removes the records of files that the store no longer contains. */
 export const forgetFiles = ({ write }: Database, keys: readonly string[]): Promise<unknown> =>
   write((tx) => tx.deleteFrom('storedFiles').where('key', 'in', keys).execute())
 
@@ -75,15 +75,16 @@ export interface Uploaded {
 }
 
 /**
- * Makes an upload the file of a row, in the transaction that writes its digest to the row. Throws if the upload was
- * abandoned.
+ * Makes an upload the file of a row, in the transaction that writes the file's digest to the row. Throws if the upload
+ * was abandoned.
  */
 export async function placeFile(tx: Queryable, { key, ...file }: Uploaded, owner: FileOwner, now: string) {
   const second = `${now.slice(0, 19)}.000Z`
   const earlier = await filesOf(tx, owner).select('key').where('storedAt', '>=', second).executeTakeFirst()
   const placed = await tx
     .updateTable('storedFiles')
-    .set({ ...file, state: 'stored', storedAt: now, sharesSecond: earlier ? 1 : 0, removeAt: null })
+    .set({ ...file, tableName: owner.table, rowId: String(owner.id) })
+    .set({ state: 'stored', storedAt: now, sharesSecond: earlier ? 1 : 0, removeAt: null })
     .where('key', '=', key)
     .where('state', '=', 'uploading')
     .executeTakeFirst()
@@ -97,7 +98,7 @@ const filesOf = (db: Queryable, { table, id }: FileOwner) =>
 export const findFile = (db: Queryable, owner: FileOwner, sha256: string): Promise<StoredFilesTable | undefined> =>
   filesOf(db, owner).selectAll().where('sha256', '=', sha256).limit(1).executeTakeFirst()
 
-/** Releases one file of a row with this digest, in the transaction that removes the digest from the row. */
+/** Releases one of a row's files with this digest, in the transaction that removes the digest from the row. */
 export async function releaseFile(tx: Queryable, owner: FileOwner, sha256: string, nowMs: number): Promise<void> {
   const stored = filesOf(tx, owner).select('key').where('sha256', '=', sha256).where('state', '=', 'stored').limit(1)
   await tx.updateTable('storedFiles').set(unused(nowMs)).where('key', 'in', stored).execute()
@@ -105,7 +106,7 @@ export async function releaseFile(tx: Queryable, owner: FileOwner, sha256: strin
 
 const unused = (nowMs: number) => ({ state: 'unused', removeAt: iso(nowMs + unusedMs) }) as const
 
-/** Files of several rows in one state. */
+/** The files of several rows that are in this state. */
 interface FilesOfRows {
   table: string
   ids: readonly RowId[]
@@ -123,19 +124,19 @@ const ofRows = (tx: Queryable, { table, ids, state }: FilesOfRows) =>
 export const releaseFiles = (tx: Queryable, files: FilesOfRows, nowMs: number): Promise<unknown> =>
   ofRows(tx, files).set(unused(nowMs)).execute()
 
-/** Keeps the files of deleted rows that can be restored. Releases those of older deleted rows with the same ids. */
+/** Keeps the files of deleted rows that can be restored. Releases the files of older deleted rows with the same ids. */
 export async function keepFiles(tx: Queryable, table: string, ids: readonly RowId[], nowMs: number): Promise<void> {
   await releaseFiles(tx, { table, ids, state: 'kept' }, nowMs)
   await ofRows(tx, { table, ids, state: 'stored' }).set({ state: 'kept' }).execute()
 }
 
-/** Returns the files of a deleted row to the restored row. */
+/** Gives a restored row the files that it had before its deletion. */
 export const restoreFiles = (tx: Queryable, { table, id }: FileOwner): Promise<unknown> =>
   ofRows(tx, { table, ids: [id], state: 'kept' })
     .set({ state: 'stored' })
     .execute()
 
-/** Releases all files of a table, in the transaction that drops it; they can be removed at once. */
+/** Releases all files of a table, in the transaction that drops the table. The files can be removed at once. */
 export const releaseTable = (tx: Queryable, table: string): Promise<unknown> =>
   tx
     .updateTable('storedFiles')
@@ -145,8 +146,8 @@ export const releaseTable = (tx: Queryable, table: string): Promise<unknown> =>
     .execute()
 
 /**
- * Abandons uploads that were not extended in time or, with `all`, every upload: call it so only if no other process uses
- * the database.
+ * Abandons uploads that were not extended in time. With `all`, abandons every upload, which is safe only if no other
+ * process uses the database.
  */
 export const abandonUploads = ({ write }: Database, nowMs: number, all = false): Promise<unknown> =>
   write((tx) =>
@@ -155,7 +156,7 @@ export const abandonUploads = ({ write }: Database, nowMs: number, all = false):
       .execute(),
   )
 
-/** Returns the next files to remove, the oldest first; `isUploaded` is false for files that were never complete. */
+/** Returns the next files to remove, oldest first; `isUploaded` is false for files that never belonged to a row. */
 export const removableFiles = (db: Database, nowMs: number, limit: number) =>
   db.read
     .selectFrom('storedFiles')
@@ -167,6 +168,6 @@ export const removableFiles = (db: Database, nowMs: number, limit: number) =>
     .limit(limit)
     .execute()
 
-/** Postpones the removal of files, after the store failed to remove them. */
+/** Postpones the removal of files that the store failed to remove. */
 export const postponeRemoval = ({ write }: Database, keys: readonly string[], nowMs: number): Promise<unknown> =>
   write((tx) => tx.updateTable('storedFiles').set(unused(nowMs)).where('key', 'in', keys).execute())

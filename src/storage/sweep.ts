@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from './database.ts'
 
-/** Maximum number of rows that a sweep deletes in one transaction. On SQLite, all other writes wait for it. */
+/** Maximum number of rows that a sweep deletes in one transaction. On SQLite, all other writes wait for its end. */
 export const maxSwept = 100
 
 const [minPauseMs, maxPauseMs] = [5, 200]
@@ -14,9 +14,9 @@ interface Pacing {
 }
 
 /**
- * Returns the same database, where each write is followed by a pause that is as long as the write took, between 5 and
- * 200 ms. A sweep then uses at most half of the time of the only writer of SQLite. `pause` waits for a time in ms. After
- * `signal` is aborted, a write in progress still returns its result, and later writes are rejected.
+ * Returns the same database, except that each write is followed by a pause as long as the write took, between 5 and 200
+ * ms, so that a sweep leaves SQLite's only writer free for other writes. After `signal` is aborted, a write in progress
+ * still returns its result, and later writes are rejected.
  */
 export function pacedWrites(db: Database, { monotonic, pause, signal }: Pacing): Database {
   const write: Database['write'] = async (unit) => {
@@ -56,6 +56,8 @@ type SweptTable =
   | { table: 'login_tries'; key: ['key']; column: 'ends_at' }
   | { table: 'invitations'; key: ['user_id']; column: 'expires_at' }
   | { table: 'webhook_statistics'; key: ['hour', 'webhook_id']; column: 'hour' }
+  | { table: 'deleted_rows'; key: ['table_name', 'row_id']; column: 'expires_at' }
+  | { table: 'declared_jobs'; key: ['id']; column: 'ended_at' }
   | { table: 'metric_samples'; key: ['at', 'node']; column: 'at' }
   | { table: 'traffic'; key: ['period', 'kind', 'at', 'node']; column: 'expires_at' }
   | { table: 'request_log'; key: ['id']; column: 'id' }
@@ -86,14 +88,14 @@ interface Sweeping {
   onSwept: (swept: Swept) => void
   /** Monotonic clock in ms. */
   monotonic: () => number
-  /** The time of a round, in epoch ms. */
+  /** Returns the time of a round, in epoch ms. */
   time: () => Promise<number>
 }
 
 /**
  * Runs the sweeps one after another at an interval; `time` gives all sweeps in a round the same time. A failed sweep is
- * reported and runs again in the next round. Returns a function that stops the sweeps; after that, errors are not reported,
- * because the database may be closed.
+ * reported and runs again in the next round. Returns a function that stops the sweeps; after that, errors are not
+ * reported, because the database may be closed.
  */
 export function sweepEvery(
   ms: number,

@@ -8,12 +8,12 @@ export interface TableSize {
   bytes: number
 }
 
-/** Executes a query; the default is to execute it on the connection for reads. */
+/** Executes a query; by default, on the connection for reads. */
 type Run = <Row>(query: Compilable<Row> & { execute: () => Promise<Row[]> }) => Promise<Row[]>
 
 /**
- * Returns the sizes of all tables, largest first. The cost is bounded: on SQLite, the values of large tables are
- * estimates, and on PostgreSQL the numbers of rows.
+ * Returns the sizes of all tables, largest first. To bound the cost, the sizes and row counts of large tables are
+ * estimates on SQLite, and all row counts are estimates on PostgreSQL.
  */
 export async function tableSizes(
   { read, engine }: Pick<ReadOnlyDatabase, 'read' | 'engine'>,

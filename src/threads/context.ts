@@ -1,19 +1,21 @@
 import type { Output } from '../logging/terminal.ts'
-import type { Counted } from '../metrics/metrics.ts'
+import type { ThreadCounts } from '../metrics/metrics.ts'
 import type { ThreadMemory } from './memory.ts'
 import type { ThreadRole } from './messages.ts'
 
-/** What distinguishes a thread of the service from a process of its own. */
+/** What a service needs if it runs in one of several threads of the process. */
 export interface ThreadContext {
-  /** At least 1. The first thread also has what exists once per process: the listener for metrics, and their history. */
+  /**
+   * At least 1. Thread 1 also runs what exists once per process: the listener for metrics, and the history of metrics.
+   */
   number: number
   role: ThreadRole
-  /** How many threads divide the connections to PostgreSQL. */
+  /** How many threads share the connections to PostgreSQL. */
   divisor: number
-  /** The process among the nodes. */
+  /** The id of the process in the table `nodes`. */
   nodeId: string
   memory: ThreadMemory
   out: Output
-  /** Returns what the other threads have counted. */
-  others: () => Promise<Counted[]>
+  /** Returns the counts of the other threads. */
+  others: () => Promise<ThreadCounts[]>
 }

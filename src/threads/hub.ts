@@ -1,6 +1,6 @@
 import type { Worker } from 'node:worker_threads'
-import type { Counted } from '../metrics/metrics.ts'
-import type { FromThread, ToThread } from './messages.ts'
+import type { ThreadCounts } from '../metrics/metrics.ts'
+import type { ThreadMessage, ToThread } from './messages.ts'
 
 export interface HubOptions {
   /** Returns the ready threads, except the one with this number. */
@@ -8,21 +8,21 @@ export interface HubOptions {
   later: (ms: number, run: () => void) => () => void
 }
 
-/** Passes the questions of one thread to the others, and their answers back to it. */
+/** Passes a thread's question for counts to all other threads, and their answers back to that thread. */
 export interface Hub {
-  receive: (number: number, worker: Worker, message: Extract<FromThread, { event: 'question' | 'answer' }>) => void
+  receive: (number: number, worker: Worker, message: Extract<ThreadMessage, { event: 'question' | 'answer' }>) => void
 }
 
-/** A thread that does not answer within this time is left out, as it hangs or is ending. */
+/** A thread that does not answer within this time, because it hangs or is ending, is left out. */
 const limitMs = 1_000
 
 export function openHub({ others, later }: HubOptions): Hub {
-  const waiting = new Map<number, { expected: number; counted: Counted[]; done: () => void }>()
+  const waiting = new Map<number, { expected: number; counted: ThreadCounts[]; done: () => void }>()
   let ids = 0
   const ask = (number: number, worker: Worker, question: number) => {
     const id = ++ids
     const asked = others(number)
-    const counted: Counted[] = []
+    const counted: ThreadCounts[] = []
     const done = () => {
       cancel()
       if (waiting.delete(id)) send(worker, { event: 'answers', id: question, counted })

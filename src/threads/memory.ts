@@ -2,38 +2,47 @@ import type { SharedWakes } from '../queue/embedded.ts'
 import { type LimitMemory, limitMemory } from '../rate-limits/threads/limit-cells.ts'
 import { type SqliteMemory, sqliteMemory } from '../storage/sqlite/open.ts'
 
-/** Memory that the threads of a process share. */
+/** The memory that the threads of a process share. */
 export interface ThreadMemory {
   sqlite: SqliteMemory
   limits: LimitMemory
   words: SharedArrayBuffer
+  /** For each thread, the name of the author's code that it is running. */
+  code: SharedArrayBuffer
 }
 
-/** Positions of the words: counts of revocations and of wakes, then one word per thread. */
+/**
+ * Indexes in `words`: the count of revocations, the count of wakes, and the first of the heartbeat counts, one per
+ * thread.
+ */
 const [revocationsAt, wakesAt, beatsAt] = [0, 1, 2]
 
-/** Creates the memory for threads whose numbers are at most `maxNumber`. */
+/** The size of a thread's part of `code`: one byte for the length of the name, then the name, truncated if too long. */
+const nameBytes = 128
+
+/** Creates the memory for threads with numbers up to `maxNumber`. */
 export const threadMemory = (maxNumber: number): ThreadMemory => ({
   sqlite: sqliteMemory(),
   limits: limitMemory(),
   words: new SharedArrayBuffer((beatsAt + maxNumber + 1) * Int32Array.BYTES_PER_ELEMENT),
+  code: new SharedArrayBuffer((maxNumber + 1) * nameBytes),
 })
 
-/** Returns the count of revocations of all threads. */
+/** Returns the count of revocations that all threads share. Assigning any number increments it. */
 export function sharedRevocations({ words }: ThreadMemory): { count: number } {
   const counts = new Int32Array(words)
   return {
     get count() {
       return Atomics.load(counts, revocationsAt)
     },
-    // Threads may increment the count at the same time: any change of it invalidates what they have cached.
+    // Threads may increment the count at the same time, so `_next` is ignored. Any change invalidates the caches.
     set count(_next: number) {
       Atomics.add(counts, revocationsAt, 1)
     },
   }
 }
 
-/** Wakes the threads that wait for jobs. */
+/** Returns the functions with which the threads wake each other to look for jobs. */
 export function sharedWakes({ words }: ThreadMemory): SharedWakes {
   const counts = new Int32Array(words)
   return {
@@ -59,11 +68,28 @@ export function sharedWakes({ words }: ThreadMemory): SharedWakes {
   }
 }
 
-/** Counts the heartbeats of a thread. */
+/** Returns functions that count a heartbeat of a thread and read the count. */
 export function beatsOf({ words }: ThreadMemory, number: number): { add: () => void; count: () => number } {
   const counts = new Int32Array(words)
   return {
     add: () => void Atomics.add(counts, beatsAt + number, 1),
     count: () => Atomics.load(counts, beatsAt + number),
+  }
+}
+
+/** Returns functions that store and read the name of the author's code that a thread runs; empty if it runs none. */
+export function codeNameOf(
+  { code }: ThreadMemory,
+  number: number,
+): { set: (name: string) => void; read: () => string } {
+  const bytes = new Uint8Array(code, number * nameBytes, nameBytes)
+  const text = bytes.subarray(1)
+  const encoder = new TextEncoder()
+  return {
+    set: (name) => {
+      bytes[0] = name === '' ? 0 : encoder.encodeInto(name, text).written
+    },
+    // Copied, because a decoder does not accept shared memory.
+    read: () => new TextDecoder().decode(text.slice(0, bytes[0])),
   }
 }

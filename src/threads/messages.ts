@@ -1,36 +1,36 @@
-import type { Counted } from '../metrics/metrics.ts'
+import type { ThreadCounts } from '../metrics/metrics.ts'
 
-/** What a thread of the service is started with. */
+/** The input with which a thread of the service starts. */
 export interface ThreadData {
-  /** At least 1; the threads that serve requests are numbered first. */
+  /** At least 1. The threads that serve requests have the lowest numbers. */
   number: number
   role: ThreadRole
   definitionFile: string | null
   port: number
   nodeId: string
-  /** How many threads divide the connections to PostgreSQL. */
+  /** How many threads share the connections to PostgreSQL. */
   divisor: number
   version: string
-  /** The terminal of the process, which threads cannot detect. */
+  /** The process's terminal, which threads cannot detect themselves. */
   terminal: { isTTY: boolean; columns: number | undefined }
 }
 
-/** `serve` has the listeners, `background` the jobs, deliveries and sweeps. */
+/** `serve` runs the listeners; `background` runs jobs, deliveries and sweeps. */
 export type ThreadRole = 'serve' | 'background'
 
-/** Sent by a thread. */
-export type FromThread =
+/** A message from a thread. */
+export type ThreadMessage =
   | { event: 'ready' }
   | { event: 'failed'; message: string; exitCode: number | undefined }
   | { event: 'closed' }
   | { event: 'question'; id: number }
-  | { event: 'answer'; id: number; counted: Counted }
+  | { event: 'answer'; id: number; counted: ThreadCounts }
 
-/** Sent to a thread. */
+/** A message to a thread. */
 export type ToThread =
   | { event: 'close' }
   | { event: 'question'; id: number }
-  | { event: 'answers'; id: number; counted: Counted[] }
+  | { event: 'answers'; id: number; counted: ThreadCounts[] }
 
-/** How often a thread shows that its event loop runs. */
+/** The interval between a thread's heartbeats, which show that its event loop is running. */
 export const beatMs = 500

@@ -1,12 +1,11 @@
 import type { LoadedDefinition } from '../cli/load-definition.ts'
 import { baseUrlOf, type Config } from '../config/config.ts'
 import { threadsOf } from '../config/service.ts'
-import { later, loggingClose, monotonic, openAll, type Service, wall } from '../lifecycle.ts'
+import { later, loggingClose, monotonic, type OnClose, openAll, type Service, wall } from '../lifecycle.ts'
 import { openServiceLogs } from '../logging/notices.ts'
 import { nodeClock } from '../nodes/node-clock.ts'
-import { addNode, type OnClose } from '../parts.ts'
-import { refusePortInUse } from '../serving/listeners.ts'
-import { openData, withPort } from '../start.ts'
+import { addNode, openData } from '../nodes/open.ts'
+import { refusePortInUse, withPort } from '../serving/listeners.ts'
 import { serverCertificates } from '../tls/certificates.ts'
 import { versionLives } from '../version-lifecycle.ts'
 import { threadMemory } from './memory.ts'
@@ -14,9 +13,9 @@ import type { ThreadRole } from './messages.ts'
 import { startThreads } from './supervisor.ts'
 
 /**
- * Starts a service in several threads: `PLINTH_THREADS` that serve requests and, if this process is a worker, one for the
- * background work. The main thread does what happens once per process: it locks and migrates the database, registers the
- * node and supervises the threads. If the start fails, nothing is left open.
+ * Starts a service in several threads: `PLINTH_THREADS` threads that serve requests and, if this process is a worker,
+ * one thread for the background work. The main thread does everything that happens once per process: it locks and
+ * migrates the database, registers the node and supervises the threads. If the start fails, nothing is left open.
  */
 export const startThreadedService = async (
   config: Config,
@@ -31,7 +30,7 @@ async function start(
   onClose: OnClose,
 ) {
   const config = await withPort(settings)
-  // Every thread reads them; an error must be found before a file is created.
+  // Every thread reads the plans of the versions. An error in them must be reported before any file is created.
   versionLives(declared, config.versions.plans)
   const roles = rolesOf(config)
   const logs = openServiceLogs(config, { out: process.stdout, env: process.env, now: wall })
@@ -49,7 +48,7 @@ async function start(
   await refusePortInUse(config)
   const clock = await nodeClock({ db: stores.db, log, wall, monotonic, onMoved: () => {} })
   onClose(clock.close)
-  // Before the threads, which would each create one.
+  // Create the certificate before the threads start; otherwise, each of them would create one.
   const certificates = await serverCertificates(config, stores.dataDir, clock.now)
   if (certificates?.created) log.info({ authority: certificates.authorityFile }, 'certificate created')
   const nodeId = await addNode(config, definition, { ...stores, version, log, onClose }, clock)

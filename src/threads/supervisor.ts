@@ -3,11 +3,11 @@ import { Worker } from 'node:worker_threads'
 import type { Log } from '../logging/entries.ts'
 import { releaseThread } from '../storage/sqlite/open.ts'
 import { type Hub, openHub } from './hub.ts'
-import { beatsOf, type ThreadMemory } from './memory.ts'
-import { beatMs, type FromThread, type ThreadData, type ThreadRole, type ToThread } from './messages.ts'
+import { beatsOf, codeNameOf, type ThreadMemory } from './memory.ts'
+import { beatMs, type ThreadData, type ThreadMessage, type ThreadRole, type ToThread } from './messages.ts'
 
 export interface SupervisorOptions {
-  /** What every thread is started with. */
+  /** The part of the input that all threads share. */
   data: Omit<ThreadData, 'number' | 'role'>
   roles: readonly ThreadRole[]
   memory: ThreadMemory
@@ -25,15 +25,15 @@ interface Thread {
 }
 
 const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
-/** After so many checks without a heartbeat, a thread is considered to hang. */
+/** After this many checks without a heartbeat, a thread counts as hung. */
 const maxMissed = 5
 const restartMs = 250
-/** The time that a closed thread has to end by itself. */
+/** How long a thread may take to end by itself after it has closed. */
 const endMs = 1_000
 
 /**
- * Starts the threads; resolves once each of them is ready, with the function that closes them. Replaces a thread that ends
- * or hangs. If a thread fails to start, stops all of them and rejects with its error.
+ * Starts the threads. Once all of them are ready, resolves with the function that closes them. Replaces a thread that
+ * ends or hangs. If a thread fails to start, stops all threads and rejects with its error.
  */
 export async function startThreads(options: SupervisorOptions): Promise<() => Promise<void>> {
   const { roles, memory, log, later } = options
@@ -83,13 +83,13 @@ interface StartingThread extends SupervisorOptions {
   hub: Hub
 }
 
-/** Starts one thread. `ready` rejects with the error that keeps it from starting. */
+/** Starts one thread. If the thread fails to start, `ready` rejects with its error. */
 function launch({ data, number, role, memory, log, hub }: StartingThread) {
   const worker = new Worker(program, { workerData: { ...data, number, role, memory } })
   const { promise: ready, resolve, reject } = Promise.withResolvers<void>()
   const ended = Promise.withResolvers<void>()
   const thread: Thread = { number, role, worker, isReady: false, isEnded: false, ended: ended.promise }
-  worker.on('message', (message: FromThread) => {
+  worker.on('message', (message: ThreadMessage) => {
     if (message.event === 'ready') {
       thread.isReady = true
       resolve()
@@ -112,10 +112,10 @@ function launch({ data, number, role, memory, log, hub }: StartingThread) {
   return { thread, ready }
 }
 
-/** Asks a thread to close, and ends it once it has. */
+/** Asks a thread to close, and terminates it if it does not end soon after it has closed. */
 async function closeThread({ worker, ended }: Thread, later: SupervisorOptions['later']): Promise<void> {
   let cancel = () => {}
-  worker.on('message', ({ event }: FromThread) => {
+  worker.on('message', ({ event }: ThreadMessage) => {
     if (event === 'closed') cancel = later(endMs, () => void worker.terminate())
   })
   worker.postMessage({ event: 'close' } satisfies ToThread)
@@ -123,7 +123,7 @@ async function closeThread({ worker, ended }: Thread, later: SupervisorOptions['
   cancel()
 }
 
-/** Ends threads whose event loop no longer runs; returns a function that stops this. */
+/** Terminates threads whose event loop has stopped running; returns a function that ends this supervision. */
 function watchBeats(threads: ReadonlyMap<number, Thread>, { memory, log }: SupervisorOptions): () => void {
   const seen = new WeakMap<Worker, { beats: number; missed: number }>()
   const timer = setInterval(() => {
@@ -134,7 +134,9 @@ function watchBeats(threads: ReadonlyMap<number, Thread>, { memory, log }: Super
       seen.set(worker, { beats, missed })
       if (missed < maxMissed) continue
       seen.delete(worker)
-      log.error({ thread: number, role, seconds: (maxMissed * beatMs) / 1_000 }, 'thread hangs')
+      const code = codeNameOf(memory, number).read()
+      const seconds = (maxMissed * beatMs) / 1_000
+      log.error({ thread: number, role, seconds, ...(code !== '' && { code }) }, 'thread hangs')
       void worker.terminate()
     }
   }, beatMs)

@@ -1,22 +1,22 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { loadDefinition } from '../cli/load-definition.ts'
 import { readConfig } from '../config/config.ts'
-import type { Counted } from '../metrics/metrics.ts'
+import type { ThreadCounts } from '../metrics/metrics.ts'
 import { startThread } from '../start.ts'
 import type { ThreadContext } from './context.ts'
 import { beatsOf, type ThreadMemory } from './memory.ts'
-import { beatMs, type FromThread, type ThreadData, type ToThread } from './messages.ts'
+import { beatMs, type ThreadData, type ThreadMessage, type ToThread } from './messages.ts'
 
-// The program of a thread: serves requests, or does the background work.
+// The entry point of a service thread: serves requests, or does the background work.
 const { definitionFile, port, memory, version, terminal, ...about } = workerData as ThreadData & {
   memory: ThreadMemory
 }
-const send = (message: FromThread) => parentPort?.postMessage(message)
+const send = (message: ThreadMessage) => parentPort?.postMessage(message)
 
-const pending = new Map<number, (counted: Counted[]) => void>()
+const pending = new Map<number, (counted: ThreadCounts[]) => void>()
 let questions = 0
 const others = () =>
-  new Promise<Counted[]>((resolve) => {
+  new Promise<ThreadCounts[]>((resolve) => {
     const id = ++questions
     pending.set(id, resolve)
     send({ event: 'question', id })
@@ -55,7 +55,7 @@ parentPort?.on('message', (message: ToThread) => {
   } else void service.then((started) => started?.close()).finally(end)
 })
 
-/** Lets the thread end once nothing is left to do. */
+/** Lets the thread end when no work is left. */
 function end() {
   clearInterval(beating)
   send({ event: 'closed' })

@@ -2,7 +2,7 @@
 import 'reflect-metadata'
 import { type KeyObject, X509Certificate } from 'node:crypto'
 import * as x509 from '@peculiar/x509'
-import { newKey, type Pair, publicBytes } from './pem.ts'
+import { newTlsKey, type Pair, publicBytes } from './pem.ts'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
@@ -16,7 +16,7 @@ export interface SubjectName {
   value: string
 }
 
-/** Creates a self-signed CA certificate that may only sign server certificates (RFC 5280 §4.2.1.9). */
+/** Creates a self-signed CA certificate that cannot sign certificates of other CAs (RFC 5280 §4.2.1.9). */
 export async function authorityCertificate(key: KeyObject, now: number): Promise<X509Certificate> {
   const name = new x509.Name('CN=Plinth local authority')
   return signed({ key, subject: name, issuer: name, signer: key, now, days: authorityDays }, [
@@ -28,7 +28,7 @@ export async function authorityCertificate(key: KeyObject, now: number): Promise
 
 /** Creates a key and a certificate for these names, signed by the authority. */
 export async function newLeaf(authority: Pair, names: SubjectName[], now: number): Promise<Pair> {
-  const key = newKey()
+  const key = newTlsKey()
   const subject = new x509.Name('CN=localhost')
   const issuer = new x509.X509Certificate(authority.certificate.raw).subjectName
   const certificate = await signed({ key, subject, issuer, signer: authority.key, now, days: leafDays }, [

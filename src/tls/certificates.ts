@@ -7,7 +7,7 @@ import { keepPrivate } from '../private-files.ts'
 import { ConfigError } from '../startup-errors.ts'
 import { writeFileAtomically } from '../storage/files/atomic-file.ts'
 import type { SubjectName } from './certificate-authority.ts'
-import { checkedPair, newKey, type Pair, parsedKey, pem, readText } from './pem.ts'
+import { checkedPair, newTlsKey, type Pair, parsedKey, pem, readText } from './pem.ts'
 
 const dayMs = 86_400_000
 const renewalDays = 30
@@ -20,17 +20,17 @@ export interface Certificates {
   key: string
   /** The server's certificate followed by the CA's certificate. */
   cert: string
-  /** For `curl --cacert`; never contains a key. */
+  /** The file for `curl --cacert`; never contains a key. */
   authorityFile: string
   /** Whether this call created the server's certificate. */
   created: boolean
 }
 
 /**
- * Loads a local CA and a server certificate from `folder` (mode 0700), creating them if necessary (RFC 5280, ECDSA P-256).
- * The server certificate covers localhost, 127.0.0.1, ::1 and `hostnames`; it is replaced if it expires within 30 days,
- * does not cover all of these names, or cannot be used with its key and the CA. `now` returns epoch ms. Throws for an invalid hostname, and for broken or expired CA
- * files, which are never replaced.
+ * Loads a local CA and a server certificate from `folder` (mode 0700), creating them if necessary (RFC 5280, ECDSA
+ * P-256). The server certificate covers localhost, 127.0.0.1, ::1 and `hostnames`; it is replaced if it expires within
+ * 30 days, does not cover all of these names, or cannot be used with its key and the CA. `now` returns epoch ms. Throws
+ * for an invalid hostname, and for broken or expired CA files, which are never replaced.
  */
 export async function localCertificates(
   folder: string,
@@ -52,8 +52,8 @@ export async function localCertificates(
 }
 
 /**
- * Reads the operator's PEM certificate (with any chain) and unencrypted PEM private key. Throws an Error that identifies the
- * file that is missing, unreadable or not PEM, or both files if the key and the certificate do not match.
+ * Reads the operator's PEM certificate (with any chain) and unencrypted PEM private key. Throws an Error that
+ * identifies the file that is missing, unreadable or not PEM, or both files if the key does not match the certificate.
  */
 export function providedCertificates(certFile: string, keyFile: string): { key: string; cert: string } {
   const texts = { key: readText(keyFile), cert: readText(certFile) }
@@ -64,10 +64,10 @@ export function providedCertificates(certFile: string, keyFile: string): { key: 
 async function localAuthority(folder: string, now: number): Promise<Pair> {
   const certFile = join(folder, 'authority.crt')
   const keyFile = join(folder, 'authority.key')
-  // The first process to finish writes the key, and the certificate is derived from that key. If the certificate exists, so
-  // does the key, so check for the certificate first.
+  // The first process to finish writes the key, and the certificate is derived from that key. If the certificate
+  // exists, so does the key, so check for the certificate first.
   if (!existsSync(certFile)) {
-    if (!existsSync(keyFile)) writeFileAtomically(keyFile, pem(newKey()), { mode: 0o600, replace: false })
+    if (!existsSync(keyFile)) writeFileAtomically(keyFile, pem(newTlsKey()), { mode: 0o600, replace: false })
     const key = authorityFiles(() => parsedKey(keyFile, readText(keyFile)))
     const certificate = await (await signing()).authorityCertificate(key, now)
     writeFileAtomically(certFile, certificate.toString(), { mode: 0o644, replace: false })
@@ -118,7 +118,8 @@ function subjectNames(hostnames: readonly string[]): SubjectName[] {
 function canonicalName(hostname: string): string {
   const bare = hostname.replace(/^\[(.*)\]$/, '$1')
   const host = isIP(bare) === 6 ? `[${bare}]` : bare.replace(/[\s/?#@:\\]/g, '|')
-  // The URL parser normalizes addresses and converts international names to ASCII; it rejects a '|'.
+  // The parser rejects '|', which replaces characters that would end the host. It also normalizes addresses and
+  // converts international names to ASCII.
   const name = URL.parse(`https://${host}`)?.hostname.replace(/^\[|\]$/g, '') ?? ''
   if (isIP(name) || /^(\*\.)?[\w-]+(\.[\w-]+)*$/.test(name)) return name
   throw new Error(`'${hostname}' is neither a host name nor an IP address, so no certificate can be created for it`)

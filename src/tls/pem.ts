@@ -9,7 +9,7 @@ export interface Pair {
 }
 
 /** Creates an EC P-256 key. */
-export function newKey(): KeyObject {
+export function newTlsKey(): KeyObject {
   return generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
 }
 
@@ -24,8 +24,8 @@ export function publicBytes(key: KeyObject): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Parses a certificate and its private key. Throws an Error that identifies the file that cannot be parsed, or both files
- * if they do not match.
+ * Parses a certificate and its private key. Throws an Error that identifies the file that cannot be parsed, or both
+ * files if they do not match.
  */
 export function checkedPair(certFile: string, certText: string, keyFile: string, keyText: string): Pair {
   const certificate = parsed(certFile, 'PEM certificate', () => new X509Certificate(certText))

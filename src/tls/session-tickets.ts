@@ -8,36 +8,37 @@ export interface TicketOptions {
   db: Database
   sealer: Sealer
   random: RandomBytes
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
   onError: (error: unknown) => void
 }
 
-/** The key that encrypts session tickets. */
+/** A key that encrypts session tickets. */
 interface TicketKey {
   /** 48 bytes in base64, in the layout of `server.setTicketKeys`. */
   key: string
-  /** When a new key replaces this one, in ISO 8601. */
+  /** When a new key must replace this one, in ISO 8601. */
   replacedAt: string
 }
 
 const keyName = 'tls-session-tickets'
 const keyAad = `settings:${keyName}`
 const keyBytes = 48
-/** How long a key is in use. A recorded TLS 1.2 connection can be decrypted with the key, so old keys must not exist. */
+/** How long a key is used. Old keys must not be kept, because they can decrypt recorded TLS 1.2 connections. */
 const lifeMs = 12 * 3_600_000
 const reloadEveryMs = 30_000
 
-/** The column with the key. */
+/** The column that contains the key. */
 export const sealedTicketKey: SealedColumn = {
   ...{ table: 'settings', column: 'value', key: ['name'], only: [keyName] },
   locationOf: () => keyAad,
 }
 
 /**
- * Gives a server the ticket key in the database, which all nodes share, so that a client can resume a TLS session on any
- * node (RFC 5077, RFC 8446 §4.6.1). Every twelve hours, a random key replaces it; a client with an older ticket makes a full
- * handshake. `reload` loads the key again, which also happens every 30 seconds until `stop`.
+ * Sets a server's ticket key to the key in the database, which all nodes share. A client can therefore resume a TLS
+ * session on any node (RFC 5077, RFC 8446 §4.6.1). Every twelve hours, a new random key replaces the old one; a client
+ * with an older ticket makes a full handshake. `reload` reads the key again, which also happens every 30 seconds until
+ * `stop`.
  */
 export async function shareTicketKey(server: Pick<Server, 'setTicketKeys'>, options: TicketOptions) {
   const { onError } = options
@@ -61,7 +62,10 @@ export async function shareTicketKey(server: Pick<Server, 'setTicketKeys'>, opti
   }
 }
 
-/** Returns the key in use; replaces it if it is due. If several nodes do so at once, all use the key of one of them. */
+/**
+ * Returns the current key; replaces it if it has expired. If several nodes replace it at once, all use the same new
+ * key.
+ */
 async function currentKey(options: TicketOptions): Promise<TicketKey> {
   const { db, sealer, random, now } = options
   const stored = await storedValue(db.read)

@@ -19,7 +19,7 @@ export interface TracingOptions {
   /** The URL that receives traces. */
   url: string
   version: string
-  /** Monotonic clock in ms. */
+  /** Returns the monotonic time in ms. */
   monotonic: () => number
   later: (ms: number, run: () => void) => () => void
   /** Called at most once a minute, and at the end, with the number of spans that were lost since the previous call. */
@@ -31,8 +31,8 @@ const reportEveryMs = 60_000
 
 /**
  * Starts exporting traces to a collector, in batches, with OTLP as JSON over HTTP. Returns the functions that begin
- * spans, and `close`, which exports the remaining spans within two seconds. While 2,048 spans are waiting for the
- * collector, new spans are dropped.
+ * spans, and `close`, which exports the remaining spans but gives up after two seconds. While 2,048 spans are waiting
+ * for the collector, new spans are dropped.
  */
 export function openTracing(options: TracingOptions) {
   const { settings, url, version, later } = options
@@ -80,7 +80,7 @@ function rootSampler(name: string, ratio: number): Sampler {
   return name === 'always_off' ? new AlwaysOffSampler() : new TraceIdRatioBasedSampler(ratio)
 }
 
-/** Reports lost spans: those of failed exports and, at the end, all others that were not exported. */
+/** Reports lost spans: those in failed exports and, at the end, all other spans that were not exported. */
 function lossReports({ monotonic, onLost }: TracingOptions) {
   let [ended, exported, reported, failed] = [0, 0, 0, 0]
   let reportedAt = Number.NEGATIVE_INFINITY
@@ -93,7 +93,7 @@ function lossReports({ monotonic, onLost }: TracingOptions) {
     onLost(lastError, spans)
   }
   const nothing = async () => {}
-  /** Counts the ended spans, because the processor drops spans without a notice if too many are waiting. */
+  /** Counts ended spans, because the processor drops spans silently if too many are waiting. */
   const counter: SpanProcessor = {
     onStart: () => {},
     onEnd: () => void ended++,
@@ -102,7 +102,7 @@ function lossReports({ monotonic, onLost }: TracingOptions) {
   }
   return {
     counter,
-    /** Makes an exporter also report its failed exports. */
+    /** Wraps an exporter so that its failed exports are reported. */
     reporting: (exporter: SpanExporter): SpanExporter => ({
       export: (spans, done) =>
         exporter.export(spans, (result) => {

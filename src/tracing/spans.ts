@@ -40,8 +40,8 @@ export const requestSpans =
   }
 
 /**
- * Begins a span for each run of jobs. If all of its jobs belong to the same trace, the span does, too. Otherwise, the
- * span begins a new trace, with links to the traces of its jobs.
+ * Begins a span for each run of jobs. If all jobs in the run belong to one trace, the span belongs to it, too.
+ * Otherwise, the span begins a new trace, with links to the traces of the jobs.
  */
 export const jobSpans =
   (tracer: Tracer): StartJobSpan =>
@@ -67,8 +67,8 @@ export const jobSpans =
 const maxLinks = 128
 
 /**
- * Begins a client span for each attempt of a delivery. The span's URL lacks the path and the query, because they may
- * contain secrets.
+ * Begins a client span for each delivery attempt. The span omits the URL's path and query, because they may contain
+ * secrets.
  */
 export const callSpans =
   (tracer: Tracer): StartCallSpan =>
@@ -98,7 +98,7 @@ function fail(span: Span, type: string): void {
 
 const sameTrace = (one: string, other: string) => traceFields(one).traceId === traceFields(other).traceId
 
-/** Returns the span context in the trace context that a request or job received. */
+/** Converts the trace context of a request or job to a span context. */
 function remote(text: string) {
   const { traceId, spanId, isSampled, state } = traceFields(text)
   const traceState = state === null ? {} : { traceState: createTraceState(state) }

@@ -6,35 +6,36 @@ export interface Busiest {
   others: ResponseCounts
 }
 
-/** Counts responses by key and class, for a bounded number of keys. */
+/** Counts responses by key and class, for a limited number of keys. */
 export interface BusiestKeys {
-  /** Counts a response; `index` is that of its class. */
+  /** Counts a response; `index` is the index of its class. */
   count: (key: string, index: 0 | 1 | 2 | 3) => void
-  /** Adds counts taken from another counter. */
+  /** Adds the counts taken from another counter. */
   add: (taken: Busiest) => void
-  /** Returns the counts and starts again from zero; null if nothing was counted. */
+  /** Returns the counts and resets them; null if nothing was counted. */
   take: () => Busiest | null
 }
 
-export const totalOf = ([succeeded, clientErrors, limited, serverErrors]: ResponseCounts): number =>
+export const totalResponses = ([succeeded, clientErrors, limited, serverErrors]: ResponseCounts): number =>
   succeeded + clientErrors + limited + serverErrors
 
-export function addTo(sum: ResponseCounts, counts: ResponseCounts): void {
+export function addResponses(sum: ResponseCounts, counts: ResponseCounts): void {
   for (let at = 0; at < counts.length; at++) sum[at] = (sum[at] as number) + (counts[at] as number)
 }
 
 /**
- * Creates a counter of at most `max` keys, which returns the `shown` busiest ones. When a new key arrives at a full
- * counter, the less busy half becomes part of the others. So however many keys occur, a busy one keeps its counts, and the
- * sum is exact. `fold` maps keys that count together to one key; it is called only when the counter is full or taken.
+ * Creates a counter for at most `max` keys, which returns the `shown` busiest ones. When a new key arrives and the
+ * counter is full, the less busy half of the keys is added to `others`. Busy keys therefore keep their counts, however
+ * many keys occur, and the sum is always exact. `fold` maps keys that count together to one key; it is called only when
+ * the counter is full or its counts are taken.
  */
 export function busiestKeys(max: number, shown: number, fold?: (key: string) => string): BusiestKeys {
   let known = new Map<string, ResponseCounts>()
   let others: ResponseCounts = [0, 0, 0, 0]
   const keep = (size: number) => {
     if (fold !== undefined) known = folded(known, fold)
-    const order = [...known].toSorted(([, one], [, other]) => totalOf(other) - totalOf(one))
-    for (const [, counts] of order.slice(size)) addTo(others, counts)
+    const order = [...known].toSorted(([, one], [, other]) => totalResponses(other) - totalResponses(one))
+    for (const [, counts] of order.slice(size)) addResponses(others, counts)
     known = new Map(order.slice(0, size))
   }
   const countsOf = (key: string): ResponseCounts => {
@@ -50,15 +51,15 @@ export function busiestKeys(max: number, shown: number, fold?: (key: string) => 
       countsOf(key)[index]++
     },
     add: (taken) => {
-      for (const [key, ...counts] of taken.keys) addTo(countsOf(key), counts)
-      addTo(others, taken.others)
+      for (const [key, ...counts] of taken.keys) addResponses(countsOf(key), counts)
+      addResponses(others, taken.others)
     },
     take: () => {
       keep(shown)
       const taken = { keys: [...known].map(([key, counts]): Busiest['keys'][number] => [key, ...counts]), others }
       known = new Map()
       others = [0, 0, 0, 0]
-      return taken.keys.length === 0 && totalOf(taken.others) === 0 ? null : taken
+      return taken.keys.length === 0 && totalResponses(taken.others) === 0 ? null : taken
     },
   }
 }
@@ -69,7 +70,7 @@ function folded(known: ReadonlyMap<string, ResponseCounts>, fold: (key: string) 
     const name = fold(key)
     const before = result.get(name)
     if (before === undefined) result.set(name, counts)
-    else addTo(before, counts)
+    else addResponses(before, counts)
   }
   return result
 }

@@ -9,18 +9,18 @@ import { type BusiestKeys, busiestKeys } from './busiest.ts'
 
 export interface TrafficOptions {
   db: Database
-  /** The id of this process among the nodes. */
+  /** The id of this process in the table `nodes`. */
   node: string
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
-  /** Receives the error of counts that could not be stored; they are lost. */
+  /** Called with the error if counts could not be stored; these counts are lost. */
   onError: (error: unknown) => void
 }
 
 export interface TrafficCounter {
-  /** Counts a response by its client, its user and its address. */
+  /** Counts a response for its client, its user and its address. */
   count: (line: Pick<AccessLine, 'client' | 'subject' | 'address' | 'status'>) => void
-  /** Stores the counts of the minute that ends now; if another hour has begun, also those of the last one. */
+  /** Stores the counts of the minute that is ending. If an hour has ended, also stores its counts. */
   flush: () => Promise<void>
   /** Stores all counts and stops. */
   close: () => Promise<void>
@@ -30,14 +30,14 @@ export const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000]
 export const kinds = ['client', 'subject', 'address'] as const
 export type Kind = (typeof kinds)[number]
 
-/** How many keys of each kind are counted at a time, and how many of them are stored. */
+/** Maximum number of keys of each kind that are counted at a time, and that are stored. */
 const [maxKeys, maxStored] = [4_000, 500]
-/** A timer may fire this much early; the next minute has begun then. */
+/** A timer may fire up to this much early. The flush still belongs to the minute that is ending. */
 const earlyMs = minuteMs / 10
-/** Minutes are read for at most two hours, hours for a day. */
+/** Counts of minutes are read for about an hour, and counts of hours for a day; both are kept longer. */
 const keptMs = { minute: 2 * hourMs + 10 * minuteMs, hour: dayMs + hourMs }
 
-/** Addresses of one IPv6 network (/64) count together, as they do for the limits. */
+/** The addresses in one IPv6 /64 network count as one, as they do for rate limits. */
 const counters = (): Record<Kind, BusiestKeys> => ({
   client: busiestKeys(maxKeys, maxStored),
   subject: busiestKeys(maxKeys, maxStored),
@@ -45,9 +45,10 @@ const counters = (): Record<Kind, BusiestKeys> => ({
 })
 
 /**
- * Counts responses by client, user and address in memory, and stores the busiest of each minute, one row for each kind. The
- * minutes of an hour are also added up to a row for that hour. Requests without a client, and clients that act for
- * themselves, count under an empty key. If the process is killed, the hour that has begun is missing in the hours.
+ * Counts responses by client, user and address in memory, and stores the busiest of each minute, one row per kind. The
+ * minutes of an hour are also added up and stored as one row for that hour. Requests without a client, and clients that
+ * act for themselves, count under an empty key. If the process is killed, its current minute and the row of the current
+ * hour are lost.
  */
 export function trafficCounter({ db, node, now, onError }: TrafficOptions): TrafficCounter {
   const [minute, hour] = [counters(), counters()]
@@ -89,6 +90,6 @@ export function trafficCounter({ db, node, now, onError }: TrafficOptions): Traf
   }
 }
 
-/** Deletes counts that are no longer read; returns the number of rows. */
+/** Deletes counts that are no longer needed; returns the number of deleted rows. */
 export const expireTraffic = (db: Database, now: () => number): Promise<number> =>
   sweepBelow(db, { table: 'traffic', key: ['period', 'kind', 'at', 'node'], column: 'expires_at' }, iso(now()))

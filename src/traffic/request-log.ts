@@ -6,33 +6,33 @@ import type { RequestLogTable } from '../storage/tables/observed.ts'
 
 export interface RequestLogOptions {
   db: Database
-  /** The id of this process among the nodes. */
+  /** The id of this process in the table `nodes`. */
   node: string
-  /** How many responses per second are stored. */
+  /** Maximum number of responses stored per second. */
   rate: number
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
   random: RandomBytes
-  /** Called with the number of responses that are missing in the log. */
+  /** Called with the number of responses that were not stored. */
   onUnlogged: (count: number) => void
-  /** Receives the error of responses that could not be stored, but not those after it until some are stored. */
+  /** Called with the error if responses could not be stored; of consecutive errors, only with the first. */
   onError: (error: unknown) => void
 }
 
 export interface RequestLog {
-  /** Adds a response, to be stored within a few seconds unless there are too many. */
+  /** Adds a response, which is stored within a few seconds unless there are too many. */
   add: WriteAccessLine
-  /** Ends the current second, and stores the responses. */
+  /** Ends the current second, and stores its responses. */
   flush: () => Promise<void>
   /** Stores the remaining responses and stops. */
   close: () => Promise<void>
 }
 
-/** How long a response is found. */
+/** How long responses are kept. */
 export const keptHours = 24
 const keptMs = keptHours * 3_600_000
 const secondMs = 1_000
-/** Responses of this many seconds are stored together, because each commit of SQLite waits for the disk. */
+/** The responses of this many seconds are stored together, because every commit on SQLite waits for the disk. */
 const secondsPerWrite = 5
 const rowsPerInsert = 250
 const [maxMethod, maxPath, maxText] = [20, 500, 200]
@@ -47,9 +47,9 @@ const omittedRoutes = new Set<string | undefined>(['/livez', '/readyz', '/consol
 const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /**
- * Stores responses in the database: in each second at most `rate`, in the order of `openSecond`. A request costs an entry in a
- * list, and nothing but a count once its list is full. Successful responses of `omittedRoutes` are not stored. If
- * the database is slow, responses are dropped and counted rather than collected.
+ * Stores responses in the database, at most `rate` per second; `openSecond` selects them. Adding a response just
+ * appends it to a list; once the list is full, it is only counted. Successful responses of `omittedRoutes` are not
+ * stored. If the database is slow, responses are dropped and counted instead of piling up.
  */
 export function requestLog(options: RequestLogOptions): RequestLog {
   const { now, onUnlogged } = options
@@ -96,8 +96,9 @@ export function requestLog(options: RequestLogOptions): RequestLog {
 }
 
 /**
- * Collects the responses of a second: at most `rate` of each kind. Of these, 5xx are stored first, then 4xx, then writes,
- * then reads; 4xx take at most half of the rate while others need it, because one faulty client can cause any number.
+ * Collects the responses of one second, at most `rate` of each kind. Stores 5xx first, then 4xx, then writes, then
+ * reads. 4xx get at most half of `rate` if the rest is needed for writes and reads, because a single faulty client can
+ * cause any number of 4xx.
  */
 function openSecond(rate: number) {
   const [faults, refusals, writes, readings]: [Logged[], Logged[], Logged[], Logged[]] = [[], [], [], []]
@@ -119,7 +120,7 @@ function openSecond(rate: number) {
       const list = listFor(line)
       if (list.length < rate) list.push({ line, atMs: now() })
     },
-    /** Returns the responses to store, and the number of the others. */
+    /** Returns the responses to store, and the number of dropped responses. */
     end: () => {
       const logged = chosen()
       const missing = seen - logged.length
@@ -130,7 +131,7 @@ function openSecond(rate: number) {
   }
 }
 
-/** Returns a function that stores responses in one transaction; it never rejects. */
+/** Creates the function that stores responses in one transaction. On an error, it reports their loss and resolves. */
 function writer({ db, node, random, onUnlogged, onError }: RequestLogOptions) {
   let isFailing = false
   return async (logged: readonly Logged[]): Promise<void> => {
@@ -157,10 +158,10 @@ function writer({ db, node, random, onUnlogged, onError }: RequestLogOptions) {
 const timeDigits = 9
 const radix = 32
 
-/** Returns the beginning of the ids of rows at this instant: nine base-32 digits, so that ids sort by time. */
+/** Returns the prefix of the id of a response logged at this time: nine base-32 digits, so that ids sort by time. */
 const timePart = (ms: number): string => Math.floor(ms).toString(radix).padStart(timeDigits, '0')
 
-/** Returns the instant in the id of a row. */
+/** Returns the time encoded in an id. */
 export const loggedAt = (id: string): string => iso(Number.parseInt(id.slice(0, timeDigits), radix))
 
 function rowOf({ line, atMs }: Logged, node: string, random: RandomBytes): RequestLogTable {

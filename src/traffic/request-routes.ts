@@ -54,7 +54,7 @@ const RequestQuery = Type.Object({
 })
 type Filter = Static<typeof RequestQuery>
 
-/** Returns the bounds of a status such as `429`, or of a class such as `4xx`. Throws INVALID_INPUT. */
+/** Returns the first and the last status of a filter such as `429` or `4xx`. Throws INVALID_INPUT. */
 function statusRange(text: string): [from: number, to: number] {
   if (/^[1-5]\d\d$/.test(text)) return [Number(text), Number(text)]
   if (/^[1-5]xx$/.test(text)) return [Number(text[0]) * 100, Number(text[0]) * 100 + 99]
@@ -62,8 +62,8 @@ function statusRange(text: string): [from: number, to: number] {
 }
 
 /**
- * Reads one page of the stored requests, newest first. Only all requests, and those of a client, can be read from an index;
- * other filters scan.
+ * Reads one page of the stored requests, newest first. An index covers the list of all requests and the list of a
+ * client's requests; other filters need a scan.
  */
 function requestPage({ read, scan, engine }: Database, query: PageQuery & Filter, requester: ScanRequester) {
   const { clientId, subject, address, status } = query
@@ -106,7 +106,7 @@ async function viewsOf(db: Database, rows: readonly RequestLogTable[]) {
 
 export interface RequestRoutesOptions {
   db: Database
-  /** How many responses per second each node stores. */
+  /** Maximum number of responses that each node stores per second. */
   requestLogRate: number
 }
 
@@ -114,7 +114,7 @@ const path = '/api/requests'
 const config = { scope: 'admin', cache: 'private', fields: true } as const
 const urn = /^urn:request:/i
 
-/** Serves GET /api/requests: the stored requests of the last day, and GET /api/requests/{requestId}: one of them. */
+/** Serves GET /api/requests, the stored requests of the last day, and GET /api/requests/{requestId}, one of them. */
 export const requestRoutes: FastifyPluginAsyncTypebox<RequestRoutesOptions> = async (app, options) => {
   const { db, requestLogRate: rate } = options
   const ofList = {
@@ -142,7 +142,7 @@ export const requestRoutes: FastifyPluginAsyncTypebox<RequestRoutesOptions> = as
       .selectFrom('requestLog')
       .selectAll()
       .where('requestId', '=', request.params.requestId.replace(urn, ''))
-      // A client may send the same id again, such as with a retry.
+      // A client may use the same id for several requests, such as retries.
       .orderBy('id', 'desc')
       .limit(1)
       .execute()
@@ -152,7 +152,7 @@ export const requestRoutes: FastifyPluginAsyncTypebox<RequestRoutesOptions> = as
   })
 }
 
-/** Explains why a request may not be found. */
+/** Returns the error message for a request that is not stored. */
 const absence = (rate: number): string =>
   rate === 0
     ? 'Requests are not stored, because PLINTH_REQUEST_LOG_RATE is 0'

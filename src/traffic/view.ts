@@ -3,12 +3,12 @@ import type { ResponseCounts } from '../http/server/access-log.ts'
 import type { Database } from '../storage/database.ts'
 import { iso } from '../storage/ids.ts'
 import { clientNames, userNames } from '../storage/names.ts'
-import { addTo, type Busiest, totalOf } from './busiest.ts'
+import { addResponses, type Busiest, totalResponses } from './busiest.ts'
 import { hourMs, type Kind, minuteMs } from './counter.ts'
 
 export type TrafficWindow = 'minute' | 'hour' | 'day'
 
-/** The responses to one client, user or address. */
+/** Numbers of responses, in total and by class. */
 interface CountedResponses {
   requests: number
   succeeded: number
@@ -22,17 +22,17 @@ export interface Traffic {
   from: string
   to: string
   total: CountedResponses
-  /** Busiest first, at most 100; `key` is null for requests without a client, user or address. */
+  /** Busiest first, at most 100. `key` is null for all requests without a client, user or address. */
   busiest: (CountedResponses & { key: string | null; name?: string })[]
-  /** The sum of all others. */
+  /** The sum of all that are not listed. */
   others: CountedResponses
 }
 
 const maxListed = 100
-/** How long after the end of a minute all nodes have stored it. */
+/** How long after the end of a minute all nodes have stored their counts. */
 const delayMs = 5_000
 
-/** Reads the busiest clients, users or addresses of the last complete minute, the last 60 of them, or about a day. */
+/** Reads the busiest clients, users or addresses of the last complete minute, the last 60 minutes, or about a day. */
 export async function readTraffic(db: Database, kind: Kind, window: TrafficWindow, nowMs: number): Promise<Traffic> {
   const endMs = Math.floor((nowMs - delayMs) / minuteMs) * minuteMs
   const thisHourMs = Math.floor((endMs - 1) / hourMs) * hourMs
@@ -51,10 +51,10 @@ export async function readTraffic(db: Database, kind: Kind, window: TrafficWindo
       ? [...(await rowsOf('hour', startMs, thisHourMs)), ...(await rowsOf('minute', thisHourMs, endMs))]
       : await rowsOf('minute', startMs, endMs)
   const { keys, others } = merged(rows.map(({ counts }) => JSON.parse(counts) as Busiest))
-  const order = [...keys].toSorted(([, one], [, other]) => totalOf(other) - totalOf(one))
+  const order = [...keys].toSorted(([, one], [, other]) => totalResponses(other) - totalResponses(one))
   const total: ResponseCounts = [...others]
-  for (const [, counts] of order) addTo(total, counts)
-  for (const [, counts] of order.slice(maxListed)) addTo(others, counts)
+  for (const [, counts] of order) addResponses(total, counts)
+  for (const [, counts] of order.slice(maxListed)) addResponses(others, counts)
   const listed = order.slice(0, maxListed)
   const names = await namesOf(
     db,
@@ -75,11 +75,11 @@ function merged(all: readonly Busiest[]) {
   const keys = new Map<string, ResponseCounts>()
   const others: ResponseCounts = [0, 0, 0, 0]
   for (const one of all) {
-    addTo(others, one.others)
+    addResponses(others, one.others)
     for (const [key, ...counts] of one.keys) {
       const before = keys.get(key)
       if (before === undefined) keys.set(key, counts)
-      else addTo(before, counts)
+      else addResponses(before, counts)
     }
   }
   return { keys, others }
@@ -87,10 +87,10 @@ function merged(all: readonly Busiest[]) {
 
 const viewOf = (counts: ResponseCounts): CountedResponses => {
   const [succeeded, clientErrors, limited, serverErrors] = counts
-  return { requests: totalOf(counts), succeeded, clientErrors, limited, serverErrors }
+  return { requests: totalResponses(counts), succeeded, clientErrors, limited, serverErrors }
 }
 
-/** Returns the names of clients, or of users, by id; none for addresses and for unknown ids. */
+/** Returns the names of clients or users by id; none for addresses and unknown ids. */
 export async function namesOf({ read }: Database, kind: Kind, ids: readonly string[]): Promise<Map<string, string>> {
   if (kind === 'client') return clientNames(read, ids)
   return kind === 'subject' ? userNames(read, ids.filter(isUserId).map(Number)) : new Map()

@@ -7,7 +7,7 @@ export interface VersionCalls {
   version: string
   clientId: string | null
   calls: number
-  /** Fixed-width ISO timestamp, UTC. */
+  /** When the client last called, as a fixed-width ISO timestamp in UTC. */
   lastCallAt: string
 }
 
@@ -32,8 +32,8 @@ interface Counted {
 }
 
 /**
- * Counts calls to deprecated versions in memory, and saves the counts in batches. Each key joins a version and a client with
- * a space, which version names never contain.
+ * Counts calls to deprecated versions in memory, and saves the counts in batches. Each key joins a version and a client
+ * with a space, which version names never contain.
  */
 export function versionCallCounter({ db, now, onError }: VersionCallOptions): VersionCallCounter {
   const { add, flush, close } = batched<Counted>({

@@ -24,7 +24,9 @@ export const deprecation = fastifyPlugin<DeprecationOptions>(
   { name: 'deprecation', dependencies: ['https'] },
 )
 
-/** Returns a function that adds the headers to responses from deprecated versions; undefined if no version is deprecated. */
+/**
+ * Creates the function that adds the headers to deprecated versions' responses; undefined if no version is deprecated.
+ */
 export function announceDeprecation(lives: readonly VersionStatus[]) {
   const matchVersion = versionMatcher(lives, 'deprecated')
   if (matchVersion === undefined) return undefined

@@ -12,19 +12,19 @@ const maxResults = 10_000
 export interface RetirementPlan {
   version: string
   status: VersionStatus['status']
-  /** The version to which 410 responses would refer; absent if no other version is active. */
+  /** The version that 410 responses would name as the successor; absent if no other version is active. */
   successor?: string
-  /** Whether paths without a prefix would be retired too. */
+  /** Whether paths without a version prefix would be retired, too. */
   unprefixed: boolean
   /** The value of PLINTH_VERSIONS that retires the version; absent if no other version is active. */
   setting?: string
-  /** Since when calls have been counted; absent if they are not counted, because the version is not deprecated. */
+  /** The start of the call counts; absent if calls are not counted, because the version is not deprecated. */
   countedSince?: string
-  /** Its callers since then, latest first, at most 1,000. */
+  /** The version's callers since `countedSince`, most recent first, at most 1,000. */
   clients: (Omit<VersionCalls, 'version'> & { name?: string })[]
-  /** The webhooks that receive its field names, at most 1,000. */
+  /** Webhooks that receive events with the version's field names, at most 1,000. */
   webhooks: RetiredWebhook[]
-  /** The number of report results that can still be downloaded at its paths; at most 10,000. */
+  /** The number of report results that can still be downloaded under the version's paths, at most 10,000. */
   results: number
 }
 
@@ -43,7 +43,9 @@ export interface PlanOptions {
   now: () => number
 }
 
-/** Returns what would stop if a version were retired; undefined if there is no such version. Changes nothing. */
+/**
+ * Returns what would stop working if a version were retired; undefined if there is no such version. Changes nothing.
+ */
 export async function retirementPlan(
   { db, lives, now }: PlanOptions,
   version: string,
@@ -117,13 +119,13 @@ async function countResults(
   return Number(row?.results ?? 0)
 }
 
-/** Returns the value of PLINTH_VERSIONS with one more retired version. */
+/** Returns the value of PLINTH_VERSIONS that also retires this version. */
 function settingFor(lives: readonly VersionStatus[], retired: VersionStatus, successor: string): string {
   const plans = lives.flatMap((life) => {
     const { version, deprecatedAt, sunsetAt } = life
     const status = life === retired ? 'retired' : life.status
     if (status === 'active') return []
-    // A successor must not be the version that is retired.
+    // The retired version must not be a successor.
     const next = life === retired || life.successor === retired.version ? successor : life.successor
     const dates = { ...(deprecatedAt !== null && { deprecatedAt }), ...(sunsetAt !== null && { sunsetAt }) }
     return [[version, { status, ...dates, ...(next !== null && { successor: next }) }] as const]

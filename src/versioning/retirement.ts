@@ -5,8 +5,8 @@ import { announceDeprecation } from './deprecation.ts'
 import { successorLink, successorPath, type VersionStatus, versionMatcher } from './version-of-path.ts'
 
 /**
- * Responds with 410 to every request to a retired version, regardless of the method and the caller, with a Link to the same
- * path in the successor (RFC 9110 §15.5.11). Runs after `requestIntegrity`, which rejects ambiguous requests.
+ * Responds with 410 to every request to a retired version, regardless of the method and the caller. A Link refers to
+ * the same path in the successor (RFC 9110 §15.5.11). Runs after `requestIntegrity`, which rejects ambiguous requests.
  */
 export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
   async (app, { lives }) => {
@@ -18,7 +18,8 @@ export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
 )
 
 /**
- * Returns a function that returns the problem for a request target in a retired version; undefined if no version is retired.
+ * Creates the function that returns a 410 problem for request targets in retired versions, and undefined for all
+ * others. Returns undefined if no version is retired.
  */
 export function retiredProblem(lives: readonly VersionStatus[]): ((target: string) => Problem | undefined) | undefined {
   const matchVersion = versionMatcher(lives, 'retired')

@@ -9,9 +9,9 @@ import { retirementPlan } from './retirement-plan.ts'
 import type { VersionStatus } from './version-of-path.ts'
 
 /** The number of a client's calls to a version, and the time of the last call. */
-export interface Calls {
+export interface VersionCallCount {
   version: string
-  /** Null for calls without a valid token. */
+  /** The id of the calling client; null for calls without a valid token. */
   clientId: string | null
   calls: number
   lastCallAt: string
@@ -21,8 +21,8 @@ export interface VersionListOptions {
   db: Database
   now: () => number
   lives: readonly VersionStatus[]
-  /** Returns the callers of deprecated versions, most recent first. */
-  calls: () => Promise<readonly Calls[]>
+  /** Returns the callers of each version since it was deprecated, most recent first. */
+  calls: () => Promise<readonly VersionCallCount[]>
 }
 
 const instant = '2026-12-01T00:00:00.000Z'
@@ -95,8 +95,8 @@ const RetirementView = partialSchema(
 )
 
 /**
- * Serves GET /api/versions: each version's lifecycle, and the remaining callers of deprecated and retired versions. GET
- * /api/versions/{version}/retirement is a dry run of its retirement.
+ * Serves GET /api/versions: each version's lifecycle, and the remaining callers of deprecated and retired versions.
+ * Also serves GET /api/versions/{version}/retirement, a dry run of a version's retirement.
  */
 export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async (app, options) => {
   const about = { tags: ['administration'], operationId: 'listVersions', summary: 'List the API versions' }
@@ -121,16 +121,16 @@ export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async 
   })
 }
 
-const withoutVersion = ({ clientId, calls, lastCallAt }: Calls) => ({ clientId, calls, lastCallAt })
+const withoutVersion = ({ clientId, calls, lastCallAt }: VersionCallCount) => ({ clientId, calls, lastCallAt })
 
 /** Returns each version with its callers; omits null members. */
-export function versionViews(lives: readonly VersionStatus[], calls: readonly Calls[]) {
+export function versionViews(lives: readonly VersionStatus[], calls: readonly VersionCallCount[]) {
   return lives.map(({ version, status, deprecatedAt, sunsetAt, successor }) => ({
     ...{ version, status },
     ...(deprecatedAt !== null && { deprecatedAt }),
     ...(sunsetAt !== null && { sunsetAt }),
     ...(successor !== null && { successor }),
-    // A version that is active again has no callers listed.
+    // No callers are listed for a version that is active again.
     clients: status === 'active' ? [] : calls.filter((one) => one.version === version).map(withoutVersion),
   }))
 }

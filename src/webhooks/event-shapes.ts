@@ -5,16 +5,13 @@ type EventShape = (body: Record<string, unknown>) => Record<string, unknown>
 
 /**
  * Returns the function that converts events of this type to an API version (null: the newest); undefined if bodies are
- * already stored in that version's form.
+ * already stored with that version's field names.
  */
 export type EventShapes = (type: string, version: Webhook['version']) => EventShape | undefined
 
 export const storedShapes: EventShapes = () => undefined
 
-/**
- * Returns a function that takes an API version and returns the event's body in that version, as JSON text. Each
- * conversion runs only once.
- */
+/** Creates the lookup of an event's body, as JSON text, by API version. Each conversion runs only once. */
 export function bodiesOf({ type, body }: { type: string; body: string }, shapes: EventShapes) {
   const made = new Map<EventShape, string>()
   return (version: Webhook['version']): string => {

@@ -82,7 +82,9 @@ export const webhookEvents = {
   },
 } satisfies EventKinds
 
-/** Returns the valid values of a webhook's `event`: exact names, wildcards for all events with the same noun, and `*`. */
+/**
+ * Returns the valid values of a webhook's `event`: exact names, wildcards for all events with the same noun, and `*`.
+ */
 export const eventPatterns = (kinds: EventKinds): string[] => [
   ...Object.keys(kinds),
   ...new Set(Object.keys(kinds).map(familyOf)),

@@ -19,7 +19,7 @@ export async function expireDeliveries(db: Database, now: () => number): Promise
   return count
 }
 
-/** Maximum number of deliveries and attempts that are deleted in one transaction, beyond the first delivery. */
+/** Maximum number of deliveries and attempts deleted in one transaction; a single delivery may exceed it. */
 const maxWithAttempts = 300
 
 /**

@@ -27,7 +27,7 @@ export const WebhookListQuery = Type.Object({
 
 /**
  * Returns one page of the webhooks that a caller can see, newest first, with the cursors of the adjacent pages. A query
- * with filters may read all of these webhooks, because no index has both the filters and the order.
+ * with filters may read all of these webhooks, because no index supports both the filters and the order.
  */
 export const listPage = (
   db: Database,
@@ -65,7 +65,10 @@ export const listPage = (
   })
 }
 
-/** Returns the webhooks with these ids that the caller can see, newest first; without ids, the newest ones. */
+/**
+ * Returns the webhooks with these ids that the caller can see, newest first. Without ids, returns the newest
+ * `pageSize.default` webhooks that the caller can see.
+ */
 export const webhooksAmong = (db: Database, caller: Caller, ids: readonly string[] | undefined) =>
   db.read
     .selectFrom('webhooks')

@@ -2,7 +2,7 @@ import type { ExpressionBuilder } from 'kysely'
 import { type AuditActor, auditRecorder } from '../audit/chain.ts'
 import type { Caller } from '../http/policies/authenticate.ts'
 import type { Precondition } from '../http/policies/conditional.ts'
-import { Problem } from '../http/problems/problem.ts'
+import { Problem, preconditionFailed } from '../http/problems/problem.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Database, Queryable } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
@@ -86,7 +86,7 @@ export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store
 /** Returns only the host, because a callback's path or query may contain one of the receiver's secrets. */
 export const hostOf = (url: string) => URL.parse(url)?.host ?? ''
 
-/** Handles a failed insert: throws DUPLICATE_RESOURCE for a duplicate, and otherwise rethrows the error. */
+/** Handles a failed insert or update: throws DUPLICATE_RESOURCE for a duplicate, and otherwise rethrows the error. */
 export function refuseDuplicate(db: Database, error: unknown): never {
   if (!db.engine.isDuplicate(error)) throw error
   throw new Problem('DUPLICATE_RESOURCE', 'You have already registered this `callbackUrl` for this `event`', {
@@ -125,7 +125,7 @@ export const webhookViewFor = (sealer: Sealer, { scopes }: Pick<Caller, 'scopes'
 
 const wellFormed = /^whk_[\w-]{22}$/
 
-/** Finds a webhook. Throws the same RESOURCE_NOT_FOUND for an unknown id and for another owner's webhook. */
+/** Finds a webhook. Throws the same RESOURCE_NOT_FOUND for an unknown id and for a webhook hidden from the caller. */
 export async function find(tx: Queryable, caller: Caller, id: string): Promise<Webhook> {
   const query = tx.selectFrom('webhooks').selectAll().where('id', '=', id).where(visibleTo(caller))
   const row = wellFormed.test(id) ? await query.executeTakeFirst() : undefined
@@ -151,7 +151,7 @@ export async function hold(
     .executeTakeFirst()
   if (held !== undefined) return held
   await find(tx, caller, id)
-  throw new Problem('PRECONDITION_FAILED', "The webhook does not meet the request's preconditions")
+  throw preconditionFailed('The webhook')
 }
 
 /** Throws WEBHOOK_NOT_ACTIVE if the webhook is paused or disabled. */

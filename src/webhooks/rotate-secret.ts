@@ -13,7 +13,7 @@ import { accountAad, ensureSecret, type Owner, type StoredSecret, secretAad } fr
 const overlapMs = 24 * 3_600_000
 
 interface Rotation {
-  /** For a leaked secret: the old secret stops signing at once instead of after 24 hours. */
+  /** For a leaked secret: the service stops signing with the old secret at once instead of after 24 hours. */
   immediate: boolean
   actor: AuditActor
 }
@@ -51,7 +51,7 @@ export async function rotateSecret(
   return { webhook, secret }
 }
 
-/** Replaces an account's secret for one-off callback URLs. Throws SECRET_ROTATION_IN_PROGRESS. */
+/** Replaces an account's secret for one-off callback URLs. Throws SECRET_ROTATION_IN_PROGRESS like `rotateSecret`. */
 export async function rotateAccountSecret(
   tx: Queryable,
   store: Store,
@@ -64,7 +64,7 @@ export async function rotateAccountSecret(
     .updateTable('accountSecrets')
     .where('ownerClient', '=', owner.ownerClient)
     .where('ownerSubject', '=', owner.ownerSubject)
-  // Locks the row, so that of two concurrent rotations, the later one sees the secret that the earlier one created.
+  // Locks the row, so that the later of two concurrent rotations sees the secret that the earlier one created.
   const touch = row.set((held) => ({ createdAt: held.ref('createdAt') })).returningAll()
   const before = await touch.executeTakeFirstOrThrow()
   const { secret, columns } = successor(store, before, accountAad(owner), immediate)

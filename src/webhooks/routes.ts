@@ -15,7 +15,7 @@ import { checkRegistration, type RegistrationPatch, registrationErrors } from '.
 import * as schemas from './schemas.ts'
 import { secretRoutes } from './secret-routes.ts'
 import { StatisticsQuery, StatisticsView, statisticsOf } from './statistics.ts'
-import { change } from './update.ts'
+import { changeWebhook } from './update.ts'
 import type { WebhooksOptions } from './webhooks-options.ts'
 
 type Plugin = FastifyPluginAsyncTypebox<WebhooksOptions>
@@ -101,7 +101,7 @@ const changing: Plugin = async (app, options) => {
     const patch: RegistrationPatch = Object.fromEntries(named)
     const precondition = preconditionOf(request, options.requireIfMatch ?? false)
     await checkRegistration(patch, caller, options)
-    const changed = await change(options, caller, request.params.id, patch, precondition, auditActor(request))
+    const changed = await changeWebhook(options, caller, request.params.id, patch, precondition, auditActor(request))
     return webhookViewFor(options.sealer, caller)(changed)
   })
 }

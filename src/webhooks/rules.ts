@@ -28,7 +28,7 @@ export interface RegistrationPatch {
 
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/
 const printable = /^[\t\x20-\x7e]*$/
-// Headers of the call itself: signature, body, framing, routing, trace.
+// Headers that only the service may set: signature, body, framing, routing, trace.
 const reserved =
   /^(webhook-.*|content-.*|host|user-agent|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|traceparent|tracestate)$/i
 

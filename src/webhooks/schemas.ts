@@ -17,7 +17,7 @@ const Headers = Type.Record(Type.String(), Type.String({ maxLength: 1_024 }), {
   examples: [{ 'x-environment': 'staging' }],
 })
 
-/** Not an enum, because the log may contain an event type that a later release no longer has. */
+/** An event type. Not an enum, because the log may contain event types that the service no longer has. */
 export const EventName = Type.String({ examples: ['report.completed'] })
 
 const own = {

@@ -61,7 +61,7 @@ const rotatingOfAccount: Plugin = async (app, options) => {
   } as const
   app.post(`${path}/secret/rotate`, { config, schema }, async (request, reply) => {
     const { immediate = false } = request.body
-    // The secret has no entity tag, so preconditions are evaluated as for a list.
+    // The secret has no entity tag, so preconditions are evaluated as they are for a list.
     checkPostPreconditions(request)
     const rotation = { immediate, actor: auditActor(request) }
     return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => ({

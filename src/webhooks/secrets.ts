@@ -59,8 +59,8 @@ export const sealedSecrets: readonly SealedColumn[] = [
 ]
 
 /**
- * Reads the Ed25519 key; on the first run, creates it exactly once, even if several processes start together, and passes
- * its `kid` to `onCreated`.
+ * Reads the Ed25519 key; on the first run, creates it exactly once, even if several processes start together, and
+ * passes its `kid` to `onCreated`.
  */
 export async function webhookKeys(
   db: Database,

@@ -14,11 +14,11 @@ const p95Ms = Type.Optional(
   count('The latency of 95 % of the attempts was at most this, estimated; absent without any'),
 )
 
-/** Query parameters of the statistics of webhooks. */
+/** Query parameters for webhook statistics. */
 export const StatisticsQuery = Type.Object({
   ids: Type.Optional(
     Type.String({
-      // Each id has 26 characters and a comma. Go rejects patterns with large nested counts.
+      // Each id has 26 characters and a comma. The pattern sets no maximum, because Go rejects large nested counts.
       maxLength: maxListed * 27,
       pattern: '^whk_[A-Za-z0-9_-]{22}(,whk_[A-Za-z0-9_-]{22})*$',
       description: `Ids of up to ${maxListed} webhooks, separated by commas; by default your newest ones`,
@@ -58,7 +58,7 @@ export const StatisticsView = partialSchema(
 
 type Counts = { webhookId: string; hour: string; succeeded: number; failed: number; latencies: string }
 
-/** Returns the statistics of webhooks for the last 24 hours, in the same order. Reads at most 24 rows per webhook. */
+/** Returns the statistics of the webhooks for the last 24 hours, in the given order. Reads at most 25 rows for each. */
 export async function statisticsOf(
   { read }: Pick<Database, 'read'>,
   webhooks: readonly Pick<Webhook, 'id' | 'failingSince'>[],
@@ -84,7 +84,7 @@ export async function statisticsOf(
   }))
 }
 
-/** Returns the sums of some hours, with the success rate and the latencies if there was an attempt. */
+/** Sums up some hours; includes the success rate and the latencies if there was at least one attempt. */
 function summaryOf(rows: readonly Counts[]) {
   const [succeeded, failed] = [sum(rows.map((row) => row.succeeded)), sum(rows.map((row) => row.failed))]
   const attempts = succeeded + failed
@@ -105,7 +105,7 @@ function hoursOf(starts: readonly string[], rows: readonly Counts[]) {
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0)
 
-/** Estimates a quantile in ms from the counts of the latency classes: interpolates linearly within a class. */
+/** Estimates a quantile in ms from the counts in the latency buckets, with linear interpolation within a bucket. */
 function quantileOf(counts: readonly number[], share: number): number {
   const rank = sum(counts) * share
   let below = 0
@@ -117,7 +117,7 @@ function quantileOf(counts: readonly number[], share: number): number {
   return latencyBounds.at(-1) ?? 0
 }
 
-/** Deletes the statistics of hours that are no longer shown; returns the number of deleted rows. */
+/** Deletes the statistics of hours that ended at least 24 hours ago; returns the number of deleted rows. */
 export const expireStatistics = (db: Database, now: () => number): Promise<number> =>
   sweepBelow(
     db,

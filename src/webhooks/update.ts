@@ -18,7 +18,7 @@ import { headersAad } from './secrets.ts'
 /** The event types, and the access rules that decide who may receive their events. */
 type Receiving = Pick<Rules, 'events'> & { access: EventAccess }
 
-/** Initial health of a webhook that was enabled again or has a new address. */
+/** The health values of a webhook that has just been enabled again or given a new address. */
 const resetHealth = { statusReason: null, failingSince: null, failingTold: null }
 
 /**
@@ -26,7 +26,7 @@ const resetHealth = { statusReason: null, failingSince: null, failingTold: null 
  * DUPLICATE_RESOURCE, VALIDATION_ERROR if the merged headers are invalid, or, for a new event or address, ACCESS_DENIED
  * or PERMISSION_DENIED: the webhook must not receive events that the request's token may not read.
  */
-export function change(
+export function changeWebhook(
   options: Store & Receiving & { queue: Queue },
   caller: Caller,
   id: string,

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, beforeEach, describe, it } from 'node:test'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { sql } from 'kysely'
-import { type ArchiveOptions, archiveAudit } from '../../src/audit/archive-sweep.ts'
+import { type AuditArchiveOptions, archiveAudit } from '../../src/audit/archive-sweep.ts'
 import { type ArchiveStore, auditArchives } from '../../src/audit/archives.ts'
 import { appendAudit, auditView } from '../../src/audit/chain.ts'
 import { verifyArchives, verifyAudit } from '../../src/audit/verify.ts'
@@ -48,10 +48,10 @@ forEachEngine((engine) => {
         })),
       ),
     )
-  const sweepOf = (changes: Partial<ArchiveOptions> = {}) =>
+  const sweepOf = (changes: Partial<AuditArchiveOptions> = {}) =>
     archiveAudit({ db, store, sealer, months: 13, now: () => clock.ms, clock: () => clock.ms, ...changes })
   /** Runs the sweep until it finds nothing to do. */
-  const archiveAll = async (changes: Partial<ArchiveOptions> = {}) => {
+  const archiveAll = async (changes: Partial<AuditArchiveOptions> = {}) => {
     const sweep = sweepOf(changes)
     let deleted = 0
     for (let more = 1; more > 0; ) {
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
   }
   const rows = () => db.read.selectFrom('auditEntries').selectAll().orderBy('sequence').execute()
   const archives = () => auditArchives(db)
-  /** Leaves the hash out of the names of archives. */
+  /** Removes the hash from archive names. */
   const withoutHash = (text: string) => text.replaceAll(/(audit-\d{4}-\d\d)-[\w-]{8}(?=\.ndjson\.gz)/g, '$1')
   const file = (month: string) =>
     join(folder, readdirSync(folder).find((name) => name.startsWith(`audit-${month}-`)) ?? 'none')
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
     writeFileSync(file(month), gzipSync(lines.map((line) => `${line}\n`).join('')))
 
   describe('archiving and verifying the audit log (S-17)', () => {
-    it('archives each month before the kept ones in its own file, in the format of the API, and deletes its entries', async () => {
+    it('writes each old month to an archive of its own, in the API’s format, and deletes its entries from the database', async () => {
       await add('2025-08-31T23:59:59.999Z', 3)
       await add('2025-09-01T00:00:00.000Z', 2)
       await add('2025-10-01T00:00:00.000Z', 4)
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('verifies the chain across the archives and the database, or only its newest entries', async () => {
+    it('verifies the whole chain across archives and database, or only the newest entries', async () => {
       await add('2025-03-10T00:00:00.000Z', 1_100)
       await add('2025-04-10T00:00:00.000Z', 3)
       await add('2026-11-01T00:00:00.000Z', 3)
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await verifyAudit(db, sealer, undefined, 2), verdict)
     })
 
-    it('detects a wrong anchor from an earlier verification: in the database, in an archive, and by both checks at the last archived entry', async () => {
+    it('detects a wrong expected hash: verifyAudit for entries in the database, verifyArchives for archived ones, both for the last archived one', async () => {
       await add('2025-03-10T00:00:00.000Z', 3)
       await add('2026-11-01T00:00:00.000Z', 3)
       const anchors = (await rows()).map(({ sequence, hash }) => ({ sequence, hash }))
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await verifyAudit(db, sealer)).sequence, 4)
     })
 
-    it('overwrites no archive of another service in the same store', async (t) => {
+    it('does not overwrite another service’s archive in the same store', async (t) => {
       const others = { db: await engine.database(), sealer: makeSealer(Buffer.alloc(32, 8), randomBytes) }
       t.after(() => others.db.close())
       const entry = { event: 'key.created', at: '2025-03-10T00:00:00.000Z', target: 'other' } as const
@@ -222,7 +222,7 @@ forEachEngine((engine) => {
       assert.equal(await sweep(), 3)
     })
 
-    it('runs on one node at a time; after ten minutes, another node takes over from one that stalled, whose run then fails', async () => {
+    it('runs on one node at a time; after ten minutes, another node takes over from a stalled one, and the stalled run fails', async () => {
       await add('2025-03-10T00:00:00.000Z', 3)
       const [opened, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
       const slow: ArchiveStore = {
@@ -246,7 +246,7 @@ forEachEngine((engine) => {
       assert.ok((await verifyArchives(db, sealer, store)).whole)
     })
 
-    it('the database rejects the deletion of entries that are not archived, and any change to the records of archives', async () => {
+    it('keeps the entries that are not archived, and the records of archives, append-only in the database', async () => {
       await add('2025-03-10T00:00:00.000Z', 3)
       await add('2026-11-01T00:00:00.000Z', 3)
       await archiveAll()
@@ -261,7 +261,7 @@ forEachEngine((engine) => {
     const failing = (name: string) => async () => {
       throw new Error(`killed in ${name}`)
     }
-    /** A store whose writer fails in one of its methods, and leaves its unfinished file. */
+    /** Returns a store whose writer fails in the given method and leaves an unfinished file behind. */
     const failingWriter = (name: 'write' | 'finish'): ArchiveStore => ({
       ...store,
       create: async (key) => {
@@ -281,7 +281,7 @@ forEachEngine((engine) => {
     }
 
     for (const [step, broken] of Object.entries(stores)) {
-      it(`deletes nothing if ${step} fails; the next run creates the archive`, async () => {
+      it(`deletes nothing if the store fails in ${step}(); the next run creates the archive`, async () => {
         await add('2025-03-10T00:00:00.000Z', 5)
         await assert.rejects(sweepOf({ store: broken() })(), new RegExp(`killed in ${step}`))
         assert.deepEqual([(await rows()).length, await archives()], [5, []])
@@ -318,7 +318,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('deletes nothing if the store returns different content from what was written', async () => {
+    it('deletes nothing if the content read back from the store differs from what was written', async () => {
       await add('2025-03-10T00:00:00.000Z', 5)
       const lossy: ArchiveStore = {
         ...store,
@@ -385,7 +385,7 @@ forEachEngine((engine) => {
       assert.equal(await altered(), null)
     })
 
-    it('is reported if it is truncated, has a changed byte, or is not compressed JSON; the check rejects if the file is missing', async () => {
+    it('is reported if it is truncated, has a changed byte, or is not compressed JSON; the check throws if the file is missing', async () => {
       const bytes = readFileSync(file('2025-03'))
       const [middle, byte] = [bytes.length >> 1, (bytes[bytes.length >> 1] as number) ^ 0xff]
       for (const damaged of [
@@ -404,7 +404,7 @@ forEachEngine((engine) => {
       await assert.rejects(altered(), /ENOENT.*audit-2025-03-/)
     })
 
-    it('is detected if its record in the database was changed; only the check of the log detects a removed record', async () => {
+    it('is detected by verifyArchives and verifyAudit if its database record was changed, but only by verifyAudit if the record was removed', async () => {
       const triggers = {
         sqlite: ['update', 'delete'].map((change) => `drop trigger audit_archives_no_${change}`),
         postgres: ['drop trigger audit_archives_append_only on audit_archives'],

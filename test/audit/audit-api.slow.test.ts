@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await linkOf('?limit=1'), await linkOf('')], [null, '/api/audit/archives'])
     })
 
-    it('200 with the admin scope, 403 without either scope, 401 without a token', async () => {
+    it('200 with the admin scope, 403 with neither admin nor audit:read, 401 without a token', async () => {
       assert.equal((await archives('admin')).statusCode, 200)
       assert.equal((await archives('products:read')).statusCode, 403)
       assert.equal((await service.send({ url: '/api/audit/archives', scopes: null })).statusCode, 401)
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       assert.equal((await service.send({ url: '/v1/api/audit', scopes: 'admin' })).statusCode, 200)
     })
 
-    it('200 with the client address that a trusted proxy appended', async () => {
+    it('200 with the client address that the trusted proxy appended to X-Forwarded-For', async () => {
       const headers = { 'x-forwarded-for': '203.0.113.1, 198.51.100.7' }
       const payload = { name: 'From afar' }
       await service.send({ method: 'POST', url: '/api/keys', payload, headers, scopes: 'admin' })
@@ -121,13 +121,13 @@ forEachEngine((engine) => {
       it(`400 for ${query}`, async () => assert.equal((await list(`?${query}`)).statusCode, 400))
     }
 
-    it('400 for a cursor from a different filter', async () => {
+    it('400 for a cursor from a list with a different filter', async () => {
       const cursor = /cursor=([\w-]+)/.exec(String((await list('?limit=1')).headers.link))?.[1]
       assert.equal((await list(`?cursor=${cursor}&event=key.created`)).statusCode, 400)
     })
 
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'] as const) {
-      it(`405 for ${method}: the log is read-only`, async () => {
+      it(`405 for ${method} on the same path: the log is read-only`, async () => {
         assert.equal((await service.send({ method, url: '/api/audit', scopes: 'admin' })).statusCode, 405)
       })
     }
@@ -169,7 +169,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 with the entries of a period, and without entries for a future one', async () => {
+    it('200 with the entries of a period; an empty body for a future period', async () => {
       service.clock.now += 3_600_000
       const since = iso(service.clock.now)
       const { id } = (await add('Exported')).json()
@@ -181,7 +181,7 @@ forEachEngine((engine) => {
       assert.deepEqual([none.statusCode, none.body], [200, ''])
     })
 
-    it('400 for an invalid instant, 403 without the scopes, 401 without a token', async () => {
+    it('400 for an invalid instant, 403 with neither admin nor audit:read, 401 without a token', async () => {
       assert.equal((await exported('?from=yesterday')).statusCode, 400)
       assert.equal((await exported('', 'admin')).statusCode, 200)
       assert.equal((await exported('', 'products:read')).statusCode, 403)
@@ -230,7 +230,7 @@ forEachEngine((engine) => {
     assert.deepEqual(reported, [{ address: '127.0.0.1', header: 'x-api-key' }])
   })
 
-  it('the audit log records each granted, refused and revoked token, but never the token or a secret', async () => {
+  it('the audit log records each grant, refusal and revocation of a token, but never the token or a secret', async () => {
     const audit = openAudit({ db, sealer, now: Date.now, onError: assert.fail as never })
     const server = await served(db, { audit })
     const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }

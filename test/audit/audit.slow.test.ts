@@ -61,7 +61,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('forms one valid chain when two processes run 80 transactions concurrently', async () => {
+    it('forms one valid chain when 80 transactions run concurrently on two connections', async () => {
       const other = await openDatabase(db.url)
       const record = auditRecorder(sealer, () => start)
       const one = (database: Database, n: number) =>
@@ -151,7 +151,7 @@ forEachEngine((engine) => {
       assert.ok((await verifyAudit(db, sealer)).whole)
     })
 
-    it('records the first refusal of each kind, and counts the further refusals of the same minute', async () => {
+    it('records the first refusal of each kind, and counts further ones within the same minute', async () => {
       const { tally, flush, clock } = buffer()
       const denied = { event: 'access.denied', clientId: 'cli_x', target: 'GET /users' } as const
       const other = { ...denied, target: 'GET /api/audit' }

@@ -75,7 +75,7 @@ describe('an archive', () => {
     }
   })
 
-  it('is broken if it is truncated, or continues after its end', async () => {
+  it('is broken if it is truncated or followed by other bytes', async () => {
     for (const size of [0, 1, 4, 100, 4_096, plain.length - 41, plain.length - 40, plain.length - 1]) {
       await assert.rejects(read(plain.subarray(0, size)), isBroken, `${size} bytes`)
     }
@@ -104,7 +104,7 @@ describe('an archive', () => {
     await assert.rejects(archiveOf(twice, null).then(read), /occurs twice/)
   })
 
-  it('is refused if its format is that of a later release', async () => {
+  it('is refused if it has the format of a later release', async () => {
     const later = archiveOf([], null, {}, { ...head, format: archiveFormat + 1 })
     await assert.rejects(later.then(read), { name: 'BackupRefused', message: /format 2, which a later release made/ })
   })
@@ -117,7 +117,7 @@ describe('an encrypted archive', () => {
     sealed = await archiveOf(files, passphrase)
   })
 
-  it('opens with its passphrase, and contains neither the names nor the bytes of its files in plain form', async () => {
+  it('opens with its passphrase, and contains neither the names nor the bytes of its files in plaintext', async () => {
     const { entries, isEncrypted } = await read(sealed)
     assert.deepEqual([entries.length, isEncrypted], [2, true])
     const [[, bytes]] = files as [Files[0]]
@@ -126,7 +126,7 @@ describe('an encrypted archive', () => {
     }
   })
 
-  it('is in the age format: another age implementation can open it, and Plinth can open archives that the other encrypted', async () => {
+  it('is in the age format: another age implementation can decrypt it, and Plinth can decrypt what that one encrypts', async () => {
     const plain = await archiveOf(files, null)
     const decrypter = new Decrypter()
     decrypter.addPassphrase(passphrase)
@@ -138,7 +138,7 @@ describe('an encrypted archive', () => {
     assert.equal((await read(Buffer.from(await encrypter.encrypt(plain)))).isEncrypted, true)
   })
 
-  it('is refused with another passphrase', async () => {
+  it('cannot be read with another passphrase', async () => {
     await assert.rejects(read(sealed, 'another passphrase'), { ...isBroken, message: /the passphrase is wrong/ })
   })
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, it } from 'node:test'
+import { after, before, describe, it, type TestContext } from 'node:test'
 import { archiveAudit } from '../../src/audit/archive-sweep.ts'
 import { appendAudit, theService } from '../../src/audit/chain.ts'
 import { verifyArchives, verifyAudit } from '../../src/audit/verify.ts'
@@ -54,7 +54,7 @@ async function reportOf({ call }: Serving, token: string): Promise<{ taskId: str
 
 function restoreSuite(engine: EngineUnderTest): void {
   describe('a backup of a running service', () => {
-    it('restores every row acknowledged before it, results, tokens and webhook secrets, and resends nothing', async (t) => {
+    it('restores tokens, webhook secrets, results and the rows acknowledged before it; delivered events are not sent again', async (t) => {
       const [{ folder, remove }, from, to] = [newFolder(), await engine.place(), await engine.place()]
       const port = String(await freePort())
       const settings = { PLINTH_PORT: port, ...(engine.name === 'postgres' && { DATABASE_URL: from.url }) }
@@ -118,16 +118,21 @@ function restoreSuite(engine: EngineUnderTest): void {
   })
 }
 
+/** Returns the configurations of two services with empty databases, in a folder that is removed after the test. */
+async function twoServices(engine: EngineUnderTest, t: TestContext) {
+  const [{ folder, remove }, from, to] = [newFolder(), await engine.place(), await engine.place()]
+  t.after(async () => {
+    await Promise.all([from.remove(), to.remove()])
+    remove()
+  })
+  const at = ({ url }: TestPlace, name: string) =>
+    configIn(join(folder, name), engine.name === 'postgres' ? { DATABASE_URL: url } : {})
+  return { folder, config: at(from, 'one'), moved: at(to, 'two') }
+}
+
 function auditSuite(engine: EngineUnderTest): void {
-  it('a backup restores the archived months of the audit log, and lists a missing one', async (t) => {
-    const [{ folder, remove }, from, to] = [newFolder(), await engine.place(), await engine.place()]
-    t.after(async () => {
-      await Promise.all([from.remove(), to.remove()])
-      remove()
-    })
-    const at = ({ url }: TestPlace, name: string) =>
-      configIn(join(folder, name), engine.name === 'postgres' ? { DATABASE_URL: url } : {})
-    const config = at(from, 'one')
+  it('a backup restores the archived months of the audit log, and lists an archive that is missing from the store', async (t) => {
+    const { folder, config, moved } = await twoServices(engine, t)
     const { db, sealer } = await openStores(config)
     const entries = ['2025-01-05', '2025-02-05'].map((day) => ({
       ...{ ...theService, event: 'key.created' as const, at: `${day}T00:00:00.000Z` },
@@ -140,7 +145,6 @@ function auditSuite(engine: EngineUnderTest): void {
     assert.ok(whole)
     const file = join(folder, 'one.backup')
     assert.deepEqual((await backUp(placeIn(config), file, { passphrase })).missingResults, [])
-    const moved = at(to, 'two')
     await restoreTo(placeIn(moved), file)
     const restored = await openStores(moved)
     const archives = await openResults(resultsUrlOf(moved.storage))
@@ -156,15 +160,8 @@ function auditSuite(engine: EngineUnderTest): void {
 }
 
 function fileSuite(engine: EngineUnderTest): void {
-  it('a backup restores the files of rows and of deleted rows, and no others', async (t) => {
-    const [{ folder, remove }, from, to] = [newFolder(), await engine.place(), await engine.place()]
-    t.after(async () => {
-      await Promise.all([from.remove(), to.remove()])
-      remove()
-    })
-    const at = ({ url }: TestPlace, name: string) =>
-      configIn(join(folder, name), engine.name === 'postgres' ? { DATABASE_URL: url } : {})
-    const config = at(from, 'one')
+  it('a backup restores the files of existing and of deleted rows, but no unused or unfinished files', async (t) => {
+    const { folder, config, moved } = await twoServices(engine, t)
     const { db } = await openStores(config)
     const store = await openResults(resultsUrlOf(config.storage))
     const now = new Date().toISOString()
@@ -183,7 +180,6 @@ function fileSuite(engine: EngineUnderTest): void {
     const { missingResults, damagedResults } = await backUp(placeIn(config), file, { passphrase })
     assert.deepEqual([missingResults, damagedResults], [[], []])
     await db.close()
-    const moved = at(to, 'two')
     await restoreTo(placeIn(moved), file)
     const restored = await openResults(resultsUrlOf(moved.storage))
     assert.deepEqual((await restored.keys()).toSorted(), ['fil_kept', 'fil_stored'])
@@ -247,7 +243,7 @@ function refusalSuite(engine: EngineUnderTest): void {
       await assert.rejects(restoreTo(placeIn(other), file), /can only be restored to the engine that it was made with/)
     })
 
-    it('refuses a wrong master key, and requires one if the backup contains none', async () => {
+    it('requires the master key if the backup does not contain it, and refuses a wrong one', async () => {
       const without = join(folder, 'without.backup')
       const created = await backUp(placeIn(config), without, { withKeys: false })
       assert.deepEqual(
@@ -365,7 +361,7 @@ onSqlite((engine) => {
   refusalSuite(engine)
 
   describe('results in a bucket', { skip: s3Missing }, () => {
-    it('are backed up, and restored under another prefix, but never to a place that contains results', async (t) => {
+    it('are backed up and can be restored under another prefix, but not where results already exist', async (t) => {
       const [{ folder, remove }, s3] = [newFolder(), await s3Server()]
       t.after(() => {
         s3.stop()

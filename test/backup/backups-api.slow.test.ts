@@ -13,7 +13,7 @@ import { backUp, configIn, newFolder, passphrase, placeIn, verify } from './supp
 
 type Service = ReturnType<typeof appOn>
 
-/** Requests of an administrator, and of the `audit:read` scope. */
+/** Returns functions that send requests with the scopes `admin` and `audit:read`. */
 const callsOn = (service: Service) => {
   const call = (method: 'GET' | 'POST' | 'HEAD', url: string, headers: Record<string, string> = {}) =>
     service.send({ method, url, headers, scopes: 'admin audit:read' })
@@ -21,7 +21,7 @@ const callsOn = (service: Service) => {
   return {
     call,
     read,
-    /** Requests a backup, and waits for it. */
+    /** Requests a backup, and waits until it has completed or failed. */
     make: async () => {
       const answer = await call('POST', '/api/backups')
       assert.equal(answer.statusCode, 202, answer.body)
@@ -39,7 +39,7 @@ const callsOn = (service: Service) => {
         return verification.status !== 'running' && verification
       })
     },
-    /** Changes the stored row of a backup. */
+    /** Changes the stored rows of all backups. */
     change: (values: Updateable<BackupsTable>) =>
       service.db.write((tx) => tx.updateTable('backups').set(values).execute()),
     pathOf: ({ location, file }: { location: string; file: string }) =>
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     const service = appOn(engine, { env: { PLINTH_BACKUP: '0 3 * * *', PLINTH_BACKUP_PASSPHRASE: passphrase } })
     const { call, read, make, verified, change, pathOf } = callsOn(service)
 
-    it('202 for a request, then the state, the file, its check and its download', async () => {
+    it('202 for a requested backup, which can then be read, verified and downloaded', async () => {
       assert.deepEqual((await call('GET', '/api/backups')).json(), [])
       const answer = await call('POST', '/api/backups')
       const { id } = answer.json()
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('409 for a second request while one waits; the same response for a repeated Idempotency-Key', async () => {
+    it('POST: 409 while a backup is pending, but 202 with the first response for a repeated Idempotency-Key', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const key = { 'idempotency-key': 'one' }
       const first = await call('POST', '/api/backups', key)
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
       await eventually('backup', async () => (await read(id)).status === 'completed')
     })
 
-    it('a failed check says what is wrong with the file', async () => {
+    it('verifying a damaged file fails with an error that says what is wrong', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const backup = await make()
       const path = pathOf(backup)
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
       assert.match(error, /a block cannot be decrypted: the file is incomplete or was altered/)
     })
 
-    it('404 for a removed file; 409 with the node and the folder for a file on another node', async () => {
+    it('download and verify: 404 if the file was removed; 409 with the node and the folder if it is on another node', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const backup = await make()
       const path = pathOf(backup)
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
       rmSync(`${path}.moved`)
     })
 
-    it('409 for the download of a backup without encryption, and for a failed backup (T-OPS-05)', async () => {
+    it('409 for downloading an unencrypted backup, and for verifying a failed one (T-OPS-05)', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const backup = await make()
       await change({ encrypted: 0 })
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       assert.deepEqual([refused.statusCode, refused.json().errorCode], [409, 'BACKUP_UNAVAILABLE'])
     })
 
-    it('shows a request as failed if no worker has begun it within five minutes', async () => {
+    it('shows a requested backup as failed if no worker has begun it within five minutes', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const { id } = await make()
       const requestedAt = new Date(service.clock.now).toISOString()
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.equal((await make()).status, 'completed')
     })
 
-    it('409 for a second check of the same backup; a check whose process has ended counts as an error', async () => {
+    it('409 for verifying the same backup twice at once; a verification whose process has ended is shown as an error', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const { id } = await make()
       const lease = new Date(service.clock.now + 1).toISOString()
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       assert.equal((await verified(id)).status, 'passed')
     })
 
-    it('409 for one of two checks that are requested at the same time', async () => {
+    it('409 for one of two simultaneous requests to verify different backups', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const ids: string[] = []
       for (let made = 0; made < 2; made++) {
@@ -220,7 +220,7 @@ forEachEngine((engine) => {
       assert.equal((await verified(ids[refused] ?? '')).status, 'passed')
     })
 
-    it('checks another backup after a check that could not be recorded', async () => {
+    it('verifies a backup after a 409 for another one that was still being verified', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const { id } = await make()
       const lease = new Date(service.clock.now + 1).toISOString()
@@ -230,7 +230,7 @@ forEachEngine((engine) => {
       assert.equal((await verified((await make()).id)).status, 'passed')
     })
 
-    it('404 for an unknown id, 403 without the scope admin, 401 without a token', async () => {
+    it('404 for an unknown id, 403 without the admin scope, 401 without a token', async () => {
       for (const id of ['bkp_20200101T000000000Z', 'nothing', 'bkp_20260230T000000000Z']) {
         assert.equal((await call('GET', `/api/backups/${id}`)).statusCode, 404)
         assert.equal((await call('POST', `/api/backups/${id}/verify`)).statusCode, 404)
@@ -244,10 +244,10 @@ forEachEngine((engine) => {
 })
 
 onSqlite((engine) => {
-  describe('POST /api/backups without a configured place', () => {
+  describe('POST /api/backups without a configured location', () => {
     const service = appOn(engine)
 
-    it('409 with the settings to set', async () => {
+    it('409 naming the settings that enable backups', async () => {
       const answer = await callsOn(service).call('POST', '/api/backups')
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'BACKUPS_NOT_CONFIGURED'])
       assert.match(
@@ -263,7 +263,7 @@ onSqlite((engine) => {
     const { call, verified } = callsOn(service)
     after(remove)
 
-    it('reports that the check could not be made, and which setting it needs', async () => {
+    it('ends with an error that names the missing setting', async () => {
       const name = 'plinth-20260301T120000Z.backup'
       const place = { ...placeIn(configIn(folder)), databaseUrl: service.db.url }
       const { sizeBytes } = await backUp(place, join(folder, name), { passphrase })

@@ -5,7 +5,7 @@ import { after, before, beforeEach, describe, it } from 'node:test'
 import { claimRun, lastCompletedRun, lastRun, requestRun } from '../../src/backup/schedule/runs.ts'
 import { backupSchedule, latestDue, type ScheduleOptions } from '../../src/backup/schedule/schedule.ts'
 import { configuredBackups } from '../../src/backup/schedule/start.ts'
-import { inThread } from '../../src/backup/schedule/thread.ts'
+import { backUpInThread } from '../../src/backup/schedule/thread.ts'
 import { openResults } from '../../src/files/open.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { quickWorkFactor } from '../support/app.ts'
@@ -20,7 +20,7 @@ type Line = Record<string, unknown> & { text: string }
 const sha256 = 'n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg='
 const ignoreProgress = () => {}
 
-/** Nodes that share a database and a backup folder, with a clock that the test sets. */
+/** Prepares nodes that share a database, a backup folder and a clock that the test sets. */
 function nodesOn(engine: EngineUnderTest) {
   const nodes = {} as { db: Database; folder: string; clock: { at: string }; lines: Line[] }
   let remove: () => void
@@ -63,9 +63,9 @@ function nodesOn(engine: EngineUnderTest) {
         },
         ...more,
       }),
-    /** Returns the names of the backups in the folder. */
+    /** Returns the names of the files in the backup folder. */
     files: () => readdirSync(nodes.folder).sort(),
-    /** Sets the clock to the instant, and checks all schedules at the same time. */
+    /** Sets the clock to this instant, and runs the checks of these schedules concurrently. */
     at: async (instant: string, ...schedules: { check: () => Promise<void> }[]) => {
       nodes.clock.at = instant
       await Promise.all(schedules.map(({ check }) => check()))
@@ -121,7 +121,7 @@ forEachEngine((engine) => {
       assert.deepEqual(nodes.files(), ['plinth-20260303T030000Z.backup', 'plinth-20260307T090000Z.backup'])
     })
 
-    it('replace old ones only after a success, and touch no other file', async () => {
+    it('replace old backups only after a success, and leave other files alone', async () => {
       writeFileSync(join(nodes.folder, 'plinth-before-upgrade.backup'), 'kept')
       let isFailing = false
       const working = await nodes.node()
@@ -219,7 +219,7 @@ onSqlite((engine) => {
       })
       const place = { ...placeIn(configIn(folder)), databaseUrl: db.url }
       const backups = join(folder, 'backups')
-      const produce = inThread({
+      const produce = backUpInThread({
         ...{ place, version: 'test', passphrase, workFactor: quickWorkFactor, backupsUrl: `file:${backups}` },
       })
       const { sizeBytes } = await produce(
@@ -236,7 +236,12 @@ onSqlite((engine) => {
       await assert.rejects(aborted, { name: 'AbortError' })
       assert.deepEqual(readdirSync(backups), ['plinth-20260301T120000Z.backup'])
       const missing = { ...place, databaseUrl: `file:${folder}/none.db` }
-      const failing = inThread({ place: missing, version: 'test', passphrase: null, backupsUrl: `file:${backups}` })
+      const failing = backUpInThread({
+        place: missing,
+        version: 'test',
+        passphrase: null,
+        backupsUrl: `file:${backups}`,
+      })
       const { signal } = new AbortController()
       await assert.rejects(failing('plinth-20260303T120000Z.backup', signal, ignoreProgress), /no database at/)
     })
@@ -249,7 +254,7 @@ onSqlite((engine) => {
         requestRun(tx, nodes.db.engine, { requestedBy: 'console 1', node: 'api', nowMs: Date.parse(at) }),
       )
 
-    it('are made once by the next worker that checks, also without a schedule', async () => {
+    it('are made once by the next worker that checks, even without a schedule', async () => {
       const schedules = await Promise.all(['one', 'two'].map((node) => nodes.node({ node, cron: null })))
       await nodes.at('2026-03-01T12:00:00Z', ...schedules)
       assert.ok(await request('2026-03-01T12:00:05Z'))
@@ -260,7 +265,7 @@ onSqlite((engine) => {
       assert.deepEqual([run?.status, run?.attempts, run?.requestedBy], ['completed', 1, 'console 1'])
     })
 
-    it('are refused while another one waits or runs, and replace one that no worker has begun', async () => {
+    it('are refused while another is pending, unless no worker has begun it within five minutes', async () => {
       assert.ok(await request('2026-03-01T12:00:00Z'))
       assert.equal(await request('2026-03-01T12:04:59Z'), undefined)
       const [one, two] = await Promise.all([request('2026-03-01T12:05:00Z'), request('2026-03-01T12:05:00.001Z')])
@@ -285,7 +290,7 @@ onSqlite((engine) => {
       assert.equal(nodes.files().length, 1)
     })
 
-    it('do not replace scheduled ones, of which the configured number is kept', async () => {
+    it('are limited to the same number as scheduled ones, and do not replace those', async () => {
       const schedule = await nodes.node({ keep: 1 })
       await nodes.at('2026-03-01T12:00:00Z', schedule)
       await nodes.at('2026-03-02T03:00:00Z', schedule)
@@ -326,7 +331,7 @@ onSqlite((engine) => {
       const s3 = await s3Server()
       t.after(s3.stop)
       const store = await openResults(s3.url)
-      const produce = inThread({
+      const produce = backUpInThread({
         ...{ version: 'test', passphrase: null, backupsUrl: s3.url },
         place: { ...placeIn(configIn(nodes.folder)), databaseUrl: nodes.db.url },
       })
@@ -339,7 +344,7 @@ onSqlite((engine) => {
     })
   })
 
-  describe('a start with PLINTH_BACKUP', () => {
+  describe('starting the backup schedule', () => {
     const nodes = nodesOn(engine)
     const options = () => ({
       ...nodes,
@@ -351,7 +356,7 @@ onSqlite((engine) => {
       log: { warn: () => {} } as never,
     })
 
-    it('is refused if the schedule or the passphrase is not usable', async () => {
+    it('fails if the cron expression or the passphrase is invalid', async () => {
       const start = (env: Record<string, string>) => configuredBackups(configIn(nodes.folder, env), options()).start()
       await assert.rejects(start({ PLINTH_BACKUP: '61 * * * *' }), {
         name: 'Error',
@@ -366,7 +371,7 @@ onSqlite((engine) => {
       assert.equal(existsSync(join(nodes.folder, 'data', 'backups')), false)
     })
 
-    it('starts nothing without a schedule or without the role worker', async () => {
+    it('creates no backups folder without PLINTH_BACKUP or without the worker role', async () => {
       for (const env of [undefined, { PLINTH_BACKUP: '* * * * *', PLINTH_ROLES: 'api,auth' }]) {
         const { start, stop } = configuredBackups(configIn(nodes.folder, env), options())
         await start()

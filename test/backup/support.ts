@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { Agent, request } from 'undici'
 import { type Created, type CreateOptions, createBackup } from '../../src/backup/create.ts'
 import { newBackupFile } from '../../src/backup/file.ts'
-import { type Place, placeOf } from '../../src/backup/place.ts'
+import { type BackupSource, placeOf } from '../../src/backup/place.ts'
 import { type Restored, restoreBackup } from '../../src/backup/restore.ts'
-import { type Opened, verifyBackup } from '../../src/backup/verify.ts'
+import { type OpenedBackup, verifyBackup } from '../../src/backup/verify.ts'
 import { builtIn } from '../../src/catalog/service.ts'
 import { type Config, readConfig } from '../../src/config/config.ts'
 import type { Service } from '../../src/lifecycle.ts'
@@ -33,7 +33,7 @@ export const configIn = (folder: string, env: Record<string, string> = {}): Conf
     ...env,
   })
 
-export const placeIn = (config: Config): Place => placeOf(config, config.storage.dataDir)
+export const placeIn = (config: Config): BackupSource => placeOf(config, config.storage.dataDir)
 
 export interface Answer {
   status: number
@@ -88,8 +88,8 @@ export async function serve(config: Config): Promise<Serving> {
 
 const unending = () => new AbortController().signal
 
-/** Writes a backup of this service's data to a file. */
-export const backUp = async (place: Place, file: string, more: Partial<CreateOptions> = {}): Promise<Created> =>
+/** Writes a backup of the data in `place` to a file. */
+export const backUp = async (place: BackupSource, file: string, more: Partial<CreateOptions> = {}): Promise<Created> =>
   createBackup(
     {
       ...{ place, version: 'test', passphrase: null, workFactor: quickWorkFactor, withKeys: true, now: Date.now },
@@ -103,10 +103,10 @@ const opening = (file: string, secret: string) => ({
   ...{ file, passphrase: async () => secret, signal: unending(), onProgress: () => {} },
 })
 
-export const verify = (file: string, secret = passphrase): Promise<Opened> => verifyBackup(opening(file, secret))
+export const verify = (file: string, secret = passphrase): Promise<OpenedBackup> => verifyBackup(opening(file, secret))
 
 export const restoreTo = (
-  place: Place,
+  place: BackupSource,
   file: string,
   backupsUrl = `file:${place.dataDir}/backups`,
 ): Promise<Restored> => restoreBackup(opening(file, passphrase), { place, backupsUrl })

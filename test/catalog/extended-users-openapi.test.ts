@@ -56,7 +56,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('has the declared roles in the invitation, and the added fields and the role in userinfo', () => {
+    it('has the declared roles in the invitation, and in userinfo the fields that the definition lists for it', () => {
       const { UserInviteRequest, UserInfo } = documented.document.components.schemas
       assert.match(JSON.stringify(UserInviteRequest.properties.role), /"auditor"/)
       assert.deepEqual(Object.keys(UserInfo.properties), ['sub', 'name', 'email', 'tenant', 'role'])
@@ -66,7 +66,7 @@ onSqlite((engine) => {
   describe('the OpenAPI document of a service that adds nothing to users', () => {
     const app = appOn(engine)
 
-    it('has no users:write:own', async () => {
+    it('does not contain the scope users:write:own', async () => {
       assert.doesNotMatch((await app.send({ url: '/openapi.json', scopes: null })).body, /users:write:own/)
     })
   })

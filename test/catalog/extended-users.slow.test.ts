@@ -101,7 +101,7 @@ forEachEngine((engine) => {
         assert.equal((await app.send({ url: `/users/${ada}`, ...machine })).statusCode, 404)
       })
 
-      it('200 with all users, added fields and roles, and filters by them, with users:read:full', async () => {
+      it('with users:read:full: 200 with all users, their added fields and roles, and filters on both', async () => {
         const [north, south] = [await newUser(), await newUser()]
         await set(north, { tenant: 'North', level: 3, role: 'member', languages: ['en', 'de'] })
         await set(south, { tenant: 'south', role: 'auditor' })
@@ -151,7 +151,7 @@ forEachEngine((engine) => {
         assert.deepEqual([removed.statusCode, removed.json().nickname], [200, undefined])
       })
 
-      it('404 for writes to another user, 403 without the scopes', async () => {
+      it('404 for writes to a user whom the caller cannot see, 403 for writes without the required scope', async () => {
         assert.equal((await as(ada, patched(eve, { phone: '1' }))).statusCode, 404)
         assert.equal((await as(ada, patched(ada, { phone: '1' }), 'users:read')).statusCode, 403)
         const withoutWrite = await as(ada, patched(eve, {}), `${ownScopes} users:read:full`)
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
         assert.deepEqual(refused(await as(ada, removal, 'users:write')), [403, 'ACCESS_DENIED'])
       })
 
-      it('users:write: 403 for added fields or without users:read:full, success for all other fields', async () => {
+      it('POST and PATCH with users:write: 201 and 200, but 403 for added fields, and for a POST without users:read:full', async () => {
         const payload = { name: 'Grace', email: 'grace@example.com' }
         const send = (more: object) =>
           app.send({ method: 'POST', url: '/users', payload: { ...payload, ...more }, scopes: fullScopes })
@@ -181,7 +181,7 @@ forEachEngine((engine) => {
         assert.deepEqual(refused(taken), [403, 'PERMISSION_DENIED'])
       })
 
-      it('201 and 200 for administrators, who are audited; a PUT keeps the added fields that it omits', async () => {
+      it('201 and 200 for administrators, with audit entries; a PUT keeps the added fields that it omits', async () => {
         const payload = { name: 'Alan', email: 'alan@example.com', tenant: 'north', role: 'member' }
         const created = await asAdmin({ method: 'POST', url: '/users', payload })
         assert.equal(created.statusCode, 201, created.body)
@@ -211,7 +211,7 @@ forEachEngine((engine) => {
         assert.match(response.body, /must be one of member, auditor/)
       })
 
-      it('412 for an outdated tag; 403 takes precedence', async () => {
+      it('412 for an outdated ETag; 403 takes precedence', async () => {
         const outdated = { headers: { ...mergePatch, 'if-match': '"999"' } }
         assert.equal((await asAdmin({ ...patched(ada, { tenant: 'east' }), ...outdated })).statusCode, 412)
         assert.equal((await as(ada, { ...patched(ada, { tenant: 'east' }), ...outdated })).statusCode, 403)
@@ -278,7 +278,7 @@ forEachEngine((engine) => {
       const invite = (id: number, role: string) =>
         app.send({ method: 'POST', url: `/api/users/${id}/invitation`, payload: { role }, scopes: 'admin' })
 
-      it('201 with a declared role, which the user then has, and an event', async () => {
+      it('201 with a declared role; assigns it to the user and publishes user.updated', async () => {
         const webhook = { event: 'user.*', callbackUrl: 'http://127.0.0.1:1/hook' }
         const scopes = `${fullScopes} webhooks:write`
         assert.equal(

@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.equal((await read(more.service, id)).body.tenant, 'north')
     })
 
-    it('prevent the service from starting without a field that it declared before', async () => {
+    it('are not served if a field is no longer declared: the service does not start', async () => {
       await start(extended({ tenant: Line(1, 40) }))
       const message = /\/users: the field tenant is no longer declared, but users still has its column/
       await assert.rejects(start(builtIn), message)

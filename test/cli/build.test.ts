@@ -15,7 +15,7 @@ const write = (path: string, text: string) => {
   writeFileSync(join(root, path), text)
 }
 
-/** Runs JavaScript with bin/code.js of the temporary checkout as `code`, in a process of its own; returns its output. */
+/** Runs JavaScript in a separate process, with the temporary checkout's bin/code.js as `code`; returns the output. */
 const run = (script: string) => {
   const text = `const code = await import(${JSON.stringify(pathToFileURL(join(root, 'bin/code.js')).href)})\n${script}`
   return execFileSync(process.execPath, ['--input-type=module', '--eval', text], { encoding: 'utf8' })
@@ -28,7 +28,7 @@ const build = () => {
   write('build/sources.txt', run('process.stdout.write(code.stateOfSources())'))
 }
 
-describe('the code that bin/plinth.js runs', () => {
+describe('bin/plinth.js', () => {
   beforeEach(() => {
     rmSync(root, { recursive: true, force: true })
     cpSync(join(project, 'bin'), join(root, 'bin'), { recursive: true })
@@ -38,16 +38,16 @@ describe('the code that bin/plinth.js runs', () => {
     write('src/other/part.ts', '')
   })
 
-  it('the sources of a checkout without a build', () => {
+  it('runs the sources of a checkout without a build', () => {
     assert.equal(load(), 'sources')
   })
 
-  it('the build of exactly these sources', () => {
+  it('runs a build that was made from exactly these sources', () => {
     build()
     assert.equal(load(), 'build')
   })
 
-  it('the sources, if one was edited, added or removed after the build, or a package installed', () => {
+  it('runs the sources if one was edited, added or removed after the build, or a package was installed', () => {
     const changes = [
       () => write('src/other/part.ts', 'export {}'),
       () => write('src/other/new.ts', ''),
@@ -62,24 +62,24 @@ describe('the code that bin/plinth.js runs', () => {
     }
   })
 
-  it('the sources in a process that runs no program, such as a test', () => {
+  it('uses the sources in a process that only loads modules, such as a test', () => {
     build()
     assert.equal(run(`process.stdout.write((await code.load('main')).default)`), 'sources')
   })
 
-  it('the sources, if a build was interrupted', () => {
+  it('runs the sources if a build was interrupted', () => {
     build()
     rmSync(join(root, 'build/sources.txt'))
     assert.equal(load(), 'sources')
   })
 
-  it('the build in a package, which has no sources', () => {
+  it('runs the build in an installed package, which has no sources', () => {
     write('dist/main.js', `export default 'package'`)
     rmSync(join(root, 'src'), { recursive: true })
     assert.equal(load(), 'package')
   })
 
-  it('the same code in every thread of a process, also after an edit', () => {
+  it('runs the same code in every thread of a process, even after an edit', () => {
     build()
     const thread = `import { parentPort } from 'node:worker_threads'
       const { load } = await import('${pathToFileURL(join(root, 'bin/code.js')).href}')

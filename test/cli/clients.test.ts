@@ -32,17 +32,16 @@ async function run(...args: string[]): Promise<string> {
 
 describe('plinth migrate', () => {
   it('migrates a new database, then finds nothing to do', async () => {
-    const run = succeeding(env)
-    assert.match(await run('migrate'), /^Ran 0001\S*(, \d{4}\S*)+\n$/)
+    assert.match(await succeeding(env)('migrate'), /^Ran 0001\S*(, \d{4}\S*)+\n$/)
     assert.equal(await run('migrate'), 'The schema is up to date\n')
   })
 })
 
 describe('plinth clients', () => {
-  it('create, list and revoke take effect while the service runs', async () => {
+  it('create and revoke take effect while the service runs; list shows the client’s state', async () => {
     const service = await serving(dataDir, port, env)
-    const run = succeeding(env)
-    const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'reports:read products:write')
+    const create = ['clients', 'create', '--name', 'Partner', '--scope', 'reports:read products:write']
+    const created = await succeeding(env)(...create)
     const [, id, secret] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []
     const response = await requestToken(dataDir, port, id as string, secret as string)
     assert.equal(response.status, 200)
@@ -107,21 +106,17 @@ describe('plinth clients create', () => {
 
   it('lists the scopes of the definition that PLINTH_DEFINITION specifies', async () => {
     const PLINTH_DEFINITION = join(project, 'examples', 'notes', 'service.ts')
-    const create = plinth(['clients', 'create', '--name', 'Silent'], { ...env, PLINTH_DEFINITION })
-    const { code, stderr } = await ended(create)
+    const { code, stderr } = await commands.run(['clients', 'create', '--name', 'Silent'], '', { PLINTH_DEFINITION })
     assert.equal(code, 2)
     assert.match(stderr, /^ {4}notes:read {2}See notes$/m)
     assert.doesNotMatch(stderr, /users:write/)
   })
 
   it('grants exactly the given scopes, including admin, and registers no client after an error', async () => {
-    const create = (scope: string) =>
-      plinth(
-        ['clients', 'create', '--name', scope, '--scope', scope, '--public', '--redirect-uri', 'com.example.app:/cb'],
-        env,
-      )
-    for (const scope of ['openid,reports:read', 'openid admin']) assert.equal((await ended(create(scope))).code, 0)
-    const rejected = await ended(create('*'))
+    const app = ['--public', '--redirect-uri', 'com.example.app:/cb']
+    const create = (scope: string) => commands.run(['clients', 'create', '--name', scope, '--scope', scope, ...app])
+    for (const scope of ['openid,reports:read', 'openid admin']) assert.equal((await create(scope)).code, 0)
+    const rejected = await create('*')
     assert.equal(rejected.code, 1)
     assert.match(rejected.stderr, /^plinth: --scope must not contain \*;/)
     const listed: { name: string; scopes: string[] }[] = JSON.parse(await run('clients', 'list', '--json'))
@@ -188,7 +183,7 @@ describe('plinth', () => {
     [['users', 'set-password'], /standard input/],
     [['users', 'list'], /--json/],
   ]
-  it('describes every command with --help, even with invalid settings', async () => {
+  it('describes commands with --help, even if a setting is invalid', async () => {
     const invalid = { PLINTH_PORT: 'none' }
     const runs = await Promise.all(help.map(([args]) => commands.run([...args, '--help'], '', invalid)))
     for (const [at, { code, stdout, stderr }] of runs.entries()) {

@@ -51,7 +51,7 @@ describe('the demo’s webhook receiver', () => {
   const post = async (url: string, headers: Record<string, string>) =>
     (await fetch(url, { method: 'POST', body, headers: { ...headers, 'webhook-event': 'report.completed' } })).status
 
-  it('204 for a correctly signed call, which resolves `received`', async (t) => {
+  it('204 for a correctly signed call; `received` resolves', async (t) => {
     const hook = await receiver(secret)
     t.after(hook.close)
     assert.equal((await fetch(new URL('/', hook.url))).status, 404)
@@ -59,7 +59,7 @@ describe('the demo’s webhook receiver', () => {
     assert.deepEqual(await hook.received, { event: 'report.completed', body: JSON.parse(body) })
   })
 
-  it('401 for a call whose signature does not match, which rejects `received` with the reason', async (t) => {
+  it('401 for a call whose signature does not match; `received` rejects with the reason', async (t) => {
     const hook = await receiver(secret)
     t.after(hook.close)
     assert.equal(await post(hook.url, { ...signed(), 'webhook-id': 'msg_2' }), 401)

@@ -25,7 +25,7 @@ async function assertNothingLingers(stdout: string): Promise<void> {
 describe('plinth demo', () => {
   beforeEach(() => assert.deepEqual(readdirSync(folder), []))
 
-  it('runs every step in its own data folder, ignores the environment, and cleans up', async (t) => {
+  it('runs every step in its own data folder, ignores settings in the environment, and cleans up', async (t) => {
     const other = await occupied()
     t.after(() => other.server.close())
     const set = {

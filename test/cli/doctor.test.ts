@@ -23,7 +23,7 @@ describe('plinth doctor', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  it('exits with 0 before the first start, prints cures, and creates no file', async () => {
+  it('exits with 0 before the first start, suggests fixes, and creates no file', async () => {
     const { code, stdout, stderr } = await ended(plinth(['doctor'], { PLINTH_DATA_DIR: join(folder, 'data') }))
     assert.deepEqual([code, stderr], [0, ''])
     assert.match(stdout, /^runtime\n {2}pass {2}Node\.js release {2,}\d+\./)
@@ -47,7 +47,7 @@ describe('plinth doctor', () => {
     assert.deepEqual(Object.keys(url ?? {}), ['id', 'area', 'title', 'status', 'detail', 'cure'])
   })
 
-  it('exits with 1 if Node.js runs without a safeguard, where serve would not start', async () => {
+  it('exits with 1 for NODE_TLS_REJECT_UNAUTHORIZED=0 in production', async () => {
     const env = {
       PLINTH_DATA_DIR: join(folder, 'data'),
       PLINTH_PROFILE: 'production',
@@ -80,7 +80,7 @@ describe('plinth doctor', () => {
   })
 })
 
-describe('the text of a report', () => {
+describe('the text of a health report', () => {
   const detail = 'a certificate that expires in a few days, after which no client can connect to the service any more'
   const report: HealthReport = {
     ...{ status: 'fail', checkedAt: '2026-01-01T00:00:00.000Z' },
@@ -102,7 +102,7 @@ describe('the text of a report', () => {
     }
   })
 
-  it('has one line for each detail and no colors if it is not for a terminal, or with NO_COLOR', () => {
+  it('has no colors with NO_COLOR, and neither colors nor wrapping outside a terminal', () => {
     const lines = ['TLS', `  fail  Certificate expiry  ${detail}`, `${' '.repeat(28)}→ Renew it`, '', 'audit']
     assert.deepEqual(textOf(report, out(undefined), {}).split('\n').slice(0, 5), lines)
     assert.equal(textOf(report, out(80), { NO_COLOR: '1' }).includes('\u001b'), false)

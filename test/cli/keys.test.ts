@@ -87,7 +87,7 @@ describe('plinth keys, clients and audit', () => {
     ],
     ['an invalid anchor', ['audit', 'verify', '--expect', 'x'], /printed by an earlier check/],
     ...['yesterday', '2026-02-30'].map((text): [string, string[], RegExp] => [
-      `entries from ${text}`,
+      `audit list --from ${text}`,
       ['audit', 'list', '--from', text],
       /option '--from <instant>' argument '\S+' is invalid\. It must be an instant such as 2026-11-22T18:00:00Z/,
     ]),
@@ -110,16 +110,16 @@ describe('plinth keys, clients and audit', () => {
     assert.match(await fail('clients', 'rotate-secret', id as string), /public client has no secret/)
   })
 
-  it('keys rotate --now makes the running service sign with the new key within seconds; old tokens stay valid', async () => {
+  it('keys rotate --now makes the running service sign with the new key; old tokens stay valid', async () => {
     const service = await serving(dataDir, port, env)
-    const run = succeeding(env)
+    const runAlone = succeeding(env)
     const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'users:read')
     const [, id = '', before = ''] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []
-    const [, secret = ''] = /^client_secret {2}(\S+)\n$/.exec(await run('clients', 'rotate-secret', id)) ?? []
+    const [, secret = ''] = /^client_secret {2}(\S+)\n$/.exec(await runAlone('clients', 'rotate-secret', id)) ?? []
     assert.equal((await requestToken(dataDir, port, id, before)).status, 401)
     const ask = async () => (await requestToken(dataDir, port, id, secret)).json().access_token as string
     const old = await ask()
-    const [, kid] = /^Published (\S+), signs from /.exec(await run('keys', 'rotate', '--now')) ?? []
+    const [, kid] = /^Published (\S+), signs from /.exec(await runAlone('keys', 'rotate', '--now')) ?? []
     assert.notEqual(decodeProtectedHeader(old).kid, kid)
     const fresh = await eventually(
       'the new key signs',
@@ -151,8 +151,7 @@ describe('plinth --help', () => {
     [['audit'], /list .*\n[\s\S]*verify/],
     [['clients', 'update'], /--name <name>[\s\S]*--no-trusted/],
   ]
-  it('lists subcommands and options, and tells API keys from signing keys', async () => {
-    const run = succeeding(env)
+  it('lists subcommands and options, and distinguishes API keys from signing keys', async () => {
     for (const [args, expected] of help) assert.match(await run(...args, '--help'), expected)
   })
 })

@@ -58,7 +58,7 @@ Options:
     )
   })
 
-  it('--plan prints what the next run executes with exit code 3, else exits with 0; a run is refused while serving', async () => {
+  it('--plan exits with 3 and prints the pending changes, or with 0 if there are none; migrating exits with 2 while the service runs', async () => {
     const converted = write(
       'converted',
       itemsDefinition(
@@ -120,7 +120,7 @@ alter table "resource_items" add column "currency" text default 'EUR';
     })
   })
 
-  it('--allow-data-loss names what it drops', async () => {
+  it('exits with 2 for an undeclared column; with --allow-data-loss, drops the column and prints what it drops', async () => {
     const less = write('less', itemsDefinition('title: Line(1, 40), price: Decimal(12, 2)', "filters: ['price']"))
     const refused = await run(less)
     assert.equal(refused.code, 2)

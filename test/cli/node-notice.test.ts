@@ -30,7 +30,7 @@ describe('npm install', () => {
     assert.equal(await notice('ci', ''), '')
   })
 
-  it('has the log level error, which .npmrc sets', () => {
+  it('uses the log level error, set in .npmrc', () => {
     assert.match(readFileSync(join(project, '.npmrc'), 'utf8'), /^loglevel=error$/m)
   })
 })

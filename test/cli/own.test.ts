@@ -5,12 +5,14 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { answering, ended, killAll, newPlace, plinth, project, requestToken, visit } from './support.ts'
+import { answering, commandRunner, ended, killAll, newPlace, plinth, project, requestToken, visit } from './support.ts'
 
 const example = join(project, 'examples', 'notes', 'service.ts')
 const folder = mkdtempSync(join(tmpdir(), 'plinth-own-'))
 const { dataDir, port, env, remove } = await newPlace()
+const commands = commandRunner(env)
 after(() => {
+  commands.close()
   killAll()
   remove()
   rmSync(folder, { recursive: true, force: true })
@@ -19,7 +21,7 @@ after(() => {
 const base = `https://localhost:${port}`
 const plinthFile = pathToFileURL(join(project, 'bin', 'import.js')).href
 
-/** Writes a definition file in a folder without a package.json. */
+/** Writes a definition file that imports the package from this checkout. */
 function written(name: string, text: string): string {
   const file = join(folder, name)
   writeFileSync(file, text.replace("'plinth'", `'${plinthFile}'`))
@@ -59,7 +61,7 @@ describe('plinth serve <definition>', () => {
     assert.equal((await ended(service)).code, 0)
   })
 
-  describe('the definition in the current folder', () => {
+  describe('the definition used by default', () => {
     const here = join(folder, 'here')
     const reports = (name: string) => `plinth: using the definition ${join(here, name)}\n`
     /** Returns the result of `migrate --plan` in this folder on an empty database. */
@@ -80,7 +82,7 @@ describe('plinth serve <definition>', () => {
       mkdirSync(env.PLINTH_DATA_DIR as string)
     })
 
-    it('is service.ts, whose path is printed', async () => {
+    it('is service.ts in the current folder; its path is printed', async () => {
       writeFileSync(join(here, 'package.json'), '{"type":"module"}')
       written('here/service.ts', notes('title: Title'))
       assert.deepEqual(await plan(), { code: 3, stderr: reports('service.ts'), isOfNotes: true })
@@ -108,12 +110,12 @@ describe('plinth serve <definition>', () => {
       assert.match(stderr, /"plinth" must be the path of the definition, such as "\.\/service\.ts"/)
     })
 
-    it('is the built-in one if there is no file', async () => {
+    it('is the built-in one if the current folder has none', async () => {
       assert.deepEqual(await plan(), { code: 3, stderr: '', isOfNotes: false })
     })
   })
 
-  it('is tested with the definition shown in docs/resources.md and README.md', () => {
+  it('the tested example is the one shown in docs/resources.md and README.md', () => {
     const [doc = '', readme = ''] = ['docs/resources.md', 'README.md'].map((name) =>
       readFileSync(join(project, name), 'utf8'),
     )
@@ -134,7 +136,7 @@ describe('plinth serve <definition>', () => {
       () => written('a.mjs', 'export default {}'),
       /a\.mjs has no definition: .* service\(\)/,
     ],
-    ['no default export', () => written('b.mjs', 'export const x = 1'), /b\.mjs has no definition/],
+    ['a file without a default export', () => written('b.mjs', 'export const x = 1'), /b\.mjs has no definition/],
     [
       'a file that throws',
       () => written('c.mjs', 'throw new Error("ouch")'),
@@ -150,23 +152,40 @@ describe('plinth serve <definition>', () => {
       () => written('d.mjs', "import './nowhere.js'"),
       /d\.mjs cannot be loaded: .*nowhere\.js/,
     ],
-    ['a file that is not JavaScript', () => written('e.mjs', 'a b c'), /e\.mjs cannot be loaded: SyntaxError/],
+    [
+      'a syntax error, with its line',
+      () => written('e.mjs', '\na b c'),
+      /e\.mjs cannot be loaded: file:\/\/\S+e\.mjs:2\na b c\n {2}\^\n+SyntaxError: Unexpected identifier 'b'\n$/,
+    ],
+    [
+      'a syntax error in an imported file, with its line',
+      () => {
+        written('broken.mjs', 'const a = { b = 1 }')
+        return written('h.mjs', "\nimport './broken.mjs'")
+      },
+      /h\.mjs cannot be loaded: file:\/\/\S+broken\.mjs:1\n.*\n +\^+\n+SyntaxError: Invalid shorthand/,
+    ],
+    [
+      'an option of the wrong type',
+      () => written('i.ts', notes('title: Title', "filters: 'title' as never")),
+      /i\.ts cannot be served:\n\/notes: filters must be an array, not 'title'\n {4}at file:\/\/\S+i\.ts:2:\d+\n$/,
+    ],
     [
       'an invalid declaration',
       () => written('f.ts', notes('title: Title', "sorts: ['titel'], filters: ['id']")),
-      /f\.ts cannot be served:\n\/notes: filters names 'id', .*\n\/notes: sorts names 'titel'/,
+      /f\.ts cannot be served:\n\/notes: filters names 'id', .*\n\/notes: sorts names 'titel'.*\n {4}at file:\/\/\S+f\.ts:\d+:\d+\n$/,
     ],
   ]
   for (const [what, file, message] of refusals) {
     it(`exit code 2 and the reason for ${what}`, async () => {
-      const { code, stdout, stderr } = await ended(plinth(['serve', file()], env))
+      const { code, stdout, stderr } = await commands.run(['serve', file()])
       assert.deepEqual([code, stdout], [2, ''], stderr)
       assert.match(stderr, message)
     })
   }
 })
 
-describe('a definition that uses a built-in table’s path', () => {
+describe('a collection whose path is reserved, or whose fields do not fit the built-in table at its path', () => {
   const at = (path: string) => notes('title: Title', "sorts: ['title']").replace("'/notes'", `'${path}'`)
   const refused: [path: string, message: RegExp][] = [
     [
@@ -182,7 +201,7 @@ describe('a definition that uses a built-in table’s path', () => {
       const place = await newPlace()
       const file = written(`${path.slice(1)}.ts`, at(path))
       for (const command of ['serve', 'migrate']) {
-        const { code, stdout, stderr } = await ended(plinth([command, file], place.env))
+        const { code, stdout, stderr } = await commands.run([command, file], '', place.env)
         assert.deepEqual([code, stdout], [2, ''])
         assert.match(stderr, message)
         assert.ok(!existsSync(join(place.dataDir, 'plinth.db')))
@@ -192,7 +211,7 @@ describe('a definition that uses a built-in table’s path', () => {
   }
 })
 
-/** The distinct log messages in the standard output of `plinth serve`, in order. Throws for a line that is not JSON. */
+/** Returns the distinct messages that `plinth serve` logged, in order. Throws for a line that is not JSON. */
 const messages = (stdout: string): string[] => [
   ...new Set(
     stdout
@@ -210,7 +229,7 @@ describe('plinth serve <definition> with a custom report', () => {
          columns: [{ name: 'title', type: 'string', sql: '${sql}' }] }] })`,
     )
 
-  it('exit code 2 and an error that contains the report, the column and the database error', async () => {
+  it('exit code 2 for wrong SQL, with the report, the column and the database error', async () => {
     const place = await newPlace()
     const { code, stdout, stderr } = await ended(plinth(['serve', written('g.ts', withReport('titel'))], place.env))
     place.remove()
@@ -222,7 +241,7 @@ describe('plinth serve <definition> with a custom report', () => {
     )
   })
 
-  it('serves a report with valid SQL on tables created at startup', async () => {
+  it('starts if the SQL is valid, even on a table that is created at the same start', async () => {
     const place = await newPlace()
     const service = plinth(['serve', written('h.ts', withReport('title'))], place.env)
     await answering(service, place.dataDir, place.port)

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { after, describe, it, type TestContext } from 'node:test'
+import { parseEnv } from 'node:util'
 import {
   answering,
+  basic,
   type Ended,
   ended,
   eventually,
@@ -52,7 +54,7 @@ interface Packed {
 }
 
 let packing: Promise<Packed> | undefined
-/** Creates the tarball once; returns what npm says about it. */
+/** Creates the tarball once; returns npm's description of it. */
 function packed(): Promise<Packed> {
   packing ??= npm(['pack', '--json', '--pack-destination', root], project).then(
     (done) => (JSON.parse(succeeded(done)) as Packed[])[0] as Packed,
@@ -84,6 +86,9 @@ describe('the package that npm pack creates', () => {
       'dist/main.js',
       'dist/plinth.js',
       'dist/plinth.d.ts',
+      'bin/testing.js',
+      'dist/testing/testing.js',
+      'dist/testing/testing.d.ts',
       'dist/licences.txt',
       'docs/operations.md',
       'docs/licences.md',
@@ -102,7 +107,7 @@ describe('the package that npm pack creates', () => {
     assert.ok(size < 2_500_000, `${size} bytes`)
   })
 
-  it('installs into an empty folder and serves the definition in docs/resources.md', {
+  it('installs into an empty folder, serves the definition in docs/resources.md, and creates a new service', {
     timeout: 600_000,
   }, async (t) => {
     if (!(await installed(t))) return
@@ -114,6 +119,7 @@ describe('the package that npm pack creates', () => {
     assert.equal(succeeded(await start('npx', ['plinth', '--version'], tools, app).ended), `${version}\n`)
     await typed()
     await served()
+    await created()
   })
 })
 
@@ -137,6 +143,44 @@ async function typed(): Promise<void> {
   assert.notEqual(code, 0)
   assert.doesNotMatch(stdout, /^(?!wrong\.ts\().*error TS/m)
   assert.match(stdout, /wrong\.ts\(\d+,\d+\): error TS2322: Type '"colour"' is not assignable/)
+}
+
+/** Creates a service with `plinth init`, installs its dependencies, runs its tests, checks its types, and serves it. */
+async function created(): Promise<void> {
+  const { filename: tarball } = await packed()
+  succeeded(await start('npx', ['plinth', 'init', 'my-service', '--no-install'], tools, app).ended)
+  const folder = join(app, 'my-service')
+  const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  assert.deepEqual(dependencies, { plinth: `file:${tarball}` })
+  assert.deepEqual(readFileSync(join(folder, tarball)), readFileSync(join(root, tarball)))
+  // Move the installed packages, so that npm does not download them again.
+  renameSync(join(app, 'node_modules'), join(folder, 'node_modules'))
+  succeeded(await npm(['install', '--prefer-offline', '--no-audit', '--no-fund', '--omit=dev'], folder))
+  assert.match(succeeded(await npm(['test'], folder)), /pass 2/)
+  const tsc = join(project, 'node_modules', '.bin', 'tsc')
+  const types = ['--singleThreaded', '--typeRoots', join(project, 'node_modules', '@types')]
+  assert.equal(succeeded(await start(tsc, types, tools, folder).ended), '')
+  await watched(folder)
+}
+
+/** Serves a created service with `plinth serve --watch`, and sends a first request with the client in its .env. */
+async function watched(folder: string): Promise<void> {
+  const env = { ...tools, PLINTH_DATA_DIR: join(folder, 'data') }
+  const service = start('npx', ['plinth', 'serve', '--watch'], env, folder)
+  const base = `http://localhost:${port}`
+  await eventually('the service answers', () => visit(dataDir, `${base}/livez`).catch(() => false as const))
+  const { PLINTH_BOOTSTRAP_CLIENT_ID: id = '', PLINTH_BOOTSTRAP_CLIENT_SECRET: secret = '' } = parseEnv(
+    readFileSync(join(folder, '.env'), 'utf8'),
+  )
+  const form = { authorization: basic(id, secret), 'content-type': 'application/x-www-form-urlencoded' }
+  const granted = await visit(dataDir, `${base}/oauth/token`, {
+    ...{ method: 'POST', headers: form, body: 'grant_type=client_credentials' },
+  })
+  const headers = { authorization: `Bearer ${granted.json().access_token}`, 'content-type': 'application/json' }
+  const created = await visit(dataDir, `${base}/v2/notes`, { method: 'POST', headers, body: '{"title":"Milk"}' })
+  assert.equal(created.status, 201, created.text)
+  service.child.kill('SIGTERM')
+  await ended(service)
 }
 
 async function served(): Promise<void> {

@@ -140,7 +140,7 @@ describe('plinth serve', () => {
 })
 
 describe('PLINTH_TLS_KEY_FILE', () => {
-  it('is rejected in production if it is readable by all users, but accepted if readable only by its group', async () => {
+  it('is rejected in production if all users can read it, but accepted if only its owner and group can', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-key-'))
     removals.push(() => rmSync(folder, { recursive: true }))
     const development = readConfig({ PLINTH_DATA_DIR: folder })

@@ -3,26 +3,29 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { basic, ended, killAll, newPlace, plinth, type Running, serving, visit } from './support.ts'
+import { basic, commandRunner, ended, killAll, newPlace, plinth, type Running, serving, visit } from './support.ts'
 
 describe('plinth report', () => {
   let place: Awaited<ReturnType<typeof newPlace>>
   let service: Running
+  let commands: ReturnType<typeof commandRunner>
   const client = { PLINTH_CLIENT_ID: 'boot', PLINTH_CLIENT_SECRET: 'boot: secret' }
 
   before(async () => {
     place = await newPlace()
     const bootstrap = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot: secret' }
     service = await serving(place.dataDir, place.port, { ...place.env, ...bootstrap })
+    commands = commandRunner(place.env)
   })
   after(async () => {
+    commands.close()
     service.child.kill('SIGTERM')
     await ended(service)
     killAll()
     place.remove()
   })
 
-  const run = async (...args: string[]) => ended(plinth(['report', ...args], { ...place.env, ...client }))
+  const run = (...args: string[]) => commands.run(['report', ...args], '', client)
   const api = async (method: string, path: string, body?: object) => {
     const base = `https://localhost:${place.port}`
     const form = { authorization: basic('boot', 'boot: secret'), 'content-type': 'application/x-www-form-urlencoded' }
@@ -32,7 +35,7 @@ describe('plinth report', () => {
     return visit(place.dataDir, base + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
   }
 
-  it('run requests and downloads a report without leaving a partial file; list prints the report', async () => {
+  it('`run` requests and downloads a report without leaving a partial file; `list` prints the report', async () => {
     for (const [title, genre] of [
       ['One', 'Poetry'],
       ['Two', 'Drama'],
@@ -41,7 +44,8 @@ describe('plinth report', () => {
     }
     const file = join(place.dataDir, 'books.csv')
     const args = ['--fields', 'title,genre', '--sort', '-title', '--filter', 'author=ada', '--out', file]
-    const { code, stdout, stderr } = await run('run', 'books', ...args)
+    const command = plinth(['report', 'run', 'books', ...args], { ...place.env, ...client })
+    const { code, stdout, stderr } = await ended(command)
     assert.deepEqual([code, stderr], [0, ''])
     assert.equal(readFileSync(file, 'utf8'), 'title,genre\r\nTwo,Drama\r\nOne,Poetry\r\n')
     const taskId = /tsk_[\w-]{22}/.exec(stdout)?.[0]
@@ -73,7 +77,7 @@ describe('plinth report', () => {
       assert.equal(code, 1, stderr)
       assert.match(stderr, message)
     }
-    const nobody = await ended(plinth(['report', 'list'], place.env))
+    const nobody = await commands.run(['report', 'list'])
     assert.deepEqual([nobody.code, /--client-id/.test(nobody.stderr)], [1, true])
   })
 

@@ -3,13 +3,14 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { verifyAudit } from '../../src/audit/verify.ts'
 import { type MasterKeyRotation, type RotationStep, rotateMasterKey } from '../../src/cli/keys/rotation.ts'
 import type { Config } from '../../src/config/config.ts'
 import { freePort } from '../../src/serving/listeners.ts'
 import { keysLoadedWithinMs } from '../../src/storage/data-keys/open.ts'
-import { storedKeys } from '../../src/storage/data-keys/stored.ts'
+import { storedDataKeys } from '../../src/storage/data-keys/stored.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { fingerprintOf } from '../../src/storage/encryption.ts'
 import { lockSqlite } from '../../src/storage/sqlite/lock.ts'
@@ -33,7 +34,7 @@ function closersOf(t: TestContext) {
   return (closer: () => unknown) => void closers.push(closer)
 }
 
-/** Returns a function that configures a service on a new database with the given master key. */
+/** Creates a folder and a database for a service. `withKey` returns its configuration with the given master key. */
 async function newPlace(t: TestContext, engine: EngineUnderTest) {
   const [{ folder, remove }, place, onClose] = [newFolder(), await engine.place(), closersOf(t)]
   onClose(remove)
@@ -50,7 +51,7 @@ interface Rotating extends Partial<MasterKeyRotation> {
   next?: string
 }
 
-/** Rotates the master key as `plinth keys rotate-master` does, but waits for nothing; returns its outcome and its steps. */
+/** Rotates the master key like `plinth keys rotate-master`, by default without waiting; returns outcome and steps. */
 async function rotate({ config, next, ...more }: Rotating) {
   const stores = await openStores(config)
   const steps: RotationStep[] = []
@@ -78,7 +79,7 @@ async function tablesOf({ read, engine }: Database): Promise<string[]> {
   return (await list.execute(read)).rows.map(({ name }) => name)
 }
 
-/** Finds every encrypted text in any column of any table, and the ids of the data keys with which they were encrypted. */
+/** Finds all encrypted texts in the database. Returns the ids of their data keys by `table.column`. */
 async function sealedTexts(db: Database): Promise<Map<string, Set<number>>> {
   const found = new Map<string, Set<number>>()
   for (const table of await tablesOf(db)) {
@@ -93,7 +94,7 @@ async function sealedTexts(db: Database): Promise<Map<string, Set<number>>> {
   return found
 }
 
-/** Uses everything that stores a secret, and returns a function that checks that all of it still works. */
+/** Stores every kind of secret, and returns functions that check that the secrets still work. */
 async function usedService(t: TestContext, service: Serving) {
   const { calls, url } = await receiver(t, ok)
   const token = await service.token()
@@ -111,7 +112,7 @@ async function usedService(t: TestContext, service: Serving) {
   const check = async ({ call, token: newToken }: Serving) => {
     assert.equal(typeof (await newToken()), 'string', 'a client gets a token with its secret')
     const read = await call('GET', `/api/webhooks/${id}`, { token })
-    assert.deepEqual(read.json().headers, headers)
+    assert.deepEqual([read.status, read.json().headers], [200, headers], read.bytes.toString())
     const replay = await call('POST', '/api/webhooks', { token, body, headers: key })
     assert.deepEqual([replay.status, replay.json().secret], [201, first], replay.bytes.toString())
     assert.equal((await call('GET', '/api/webhooks/secret', { token })).json().secret, newAccount)
@@ -127,7 +128,17 @@ async function usedService(t: TestContext, service: Serving) {
   return { check, checkSignature }
 }
 
-/** Repeats a check until the returned function is called, which returns how often the check has passed. */
+/** Loads the keys twice: the first load may have begun, or share a read transaction that began, before the change. */
+async function loadChangedKeys(reload: () => Promise<void>): Promise<void> {
+  await reload()
+  await setImmediate()
+  await reload()
+}
+
+/**
+ * Repeats a check until `stop` is called, which returns how often the check has passed. `again` resolves after a whole
+ * check that began after the call.
+ */
 function continuously(t: TestContext, check: () => Promise<void>) {
   let isStopped = false
   let count = 0
@@ -137,15 +148,22 @@ function continuously(t: TestContext, check: () => Promise<void>) {
   const running = (async () => {
     for (; !isStopped; count++) await check()
   })()
-  return async () => {
-    isStopped = true
-    await running
-    return count
+  return {
+    stop: async () => {
+      isStopped = true
+      await running
+      return count
+    },
+    again: async () => {
+      const before = count
+      // Rejects with the error of a failed check, after which the count stays the same.
+      await Promise.race([running, eventually('a check passes', async () => count >= before + 2)])
+    },
   }
 }
 
 function serving(engine: EngineUnderTest): void {
-  it('every request succeeds while a service serves, and no text of the old data key remains', async (t) => {
+  it('succeeds while a service runs: no request fails, and no value encrypted with the old data key remains', async (t) => {
     const { withKey, onClose } = await newPlace(t, engine)
     const [old, next] = [hexKey(), hexKey()]
     let service = await serve(withKey(old))
@@ -157,9 +175,13 @@ function serving(engine: EngineUnderTest): void {
       [...before.keys()].sort(),
       [...new Set(sealedColumns.map((one) => `${one.table}.${one.column}`))].sort(),
     )
-    const stop = continuously(t, () => check(service))
-    // The service loads changed keys within the time for which the command waits.
-    const { outcome, steps } = await rotate({ config: withKey(old), next, wait: () => service.reloadKeys() })
+    const { stop, again } = continuously(t, () => check(service))
+    // While the command waits, the service loads the changed keys and completes the requests that began earlier.
+    const wait = async () => {
+      await loadChangedKeys(service.reloadKeys)
+      await again()
+    }
+    const { outcome, steps } = await rotate({ config: withKey(old), next, wait })
     await checkSignature(service)
     assert.equal(outcome, 'both valid')
     assert.ok((await stop()) > 0)
@@ -182,11 +204,11 @@ function serving(engine: EngineUnderTest): void {
     const fingerprints = [old, next].map((key) => fingerprintOf(Buffer.from(key, 'hex')))
     const { target, details } = await entries.executeTakeFirstOrThrow()
     assert.deepEqual([details && JSON.parse(details).from, target], fingerprints)
-    const rows = await storedKeys(service.db.read)
+    const rows = await storedDataKeys(service.db.read)
     assert.deepEqual([...new Set(rows.map(({ fingerprint }) => fingerprint))], [fingerprints[1]])
   })
 
-  it('a process loads an unknown data key after the first text that needs it', async (t) => {
+  it('a process that fails to decrypt a value because it lacks the data key then loads the key', async (t) => {
     const { withKey, onClose } = await newPlace(t, engine)
     const config = withKey(hexKey())
     const node = await openStores(config)
@@ -226,7 +248,7 @@ async function addWebhooks({ db, sealer }: Pick<Stores, 'db' | 'sealer'>, count:
   return secrets
 }
 
-/** Asserts that every webhook's secret can be opened, and returns the ids of the data keys. */
+/** Asserts that every webhook's secret can be decrypted. */
 async function assertSecrets({ db, sealer }: Stores, secrets: ReadonlyMap<string, string>): Promise<void> {
   const rows = await db.read.selectFrom('webhooks').select(['id', 'secretSealed']).execute()
   assert.equal(rows.length, secrets.size)
@@ -266,7 +288,7 @@ function resuming(engine: EngineUnderTest): void {
       assert.equal((await rotate({ config: current(), next, replaceKey })).outcome, 'finished', name)
       const done = await openStores(withKey(next))
       await assertSecrets(done, secrets)
-      const rows = await storedKeys(done.db.read)
+      const rows = await storedDataKeys(done.db.read)
       await done.db.close()
       // The digest key, the key that this rotation replaced, and the new key.
       assert.deepEqual([rows.length, new Set(rows.map(({ fingerprint }) => fingerprint)).size], [3, 1], name)
@@ -275,7 +297,7 @@ function resuming(engine: EngineUnderTest): void {
     assert.equal(outcome, 'idle')
   })
 
-  it('exit code 2 if the new key differs from that of the unfinished rotation, unless --start-over is given', async (t) => {
+  it('exit code 2 for a new key other than the unfinished rotation’s, unless --start-over is given', async (t) => {
     const { withKey, onClose } = await newPlace(t, engine)
     const [old, lost, next] = [hexKey(), hexKey(), hexKey()]
     const config = withKey(old)
@@ -308,7 +330,7 @@ function resuming(engine: EngineUnderTest): void {
 }
 
 function bounded(engine: EngineUnderTest): void {
-  it('encrypts 10,000 secrets in batches of at most 200, and loses no concurrent change', async (t) => {
+  it('re-encrypts 10,000 values in batches of at most 200, and loses no concurrent change', async (t) => {
     const { withKey, onClose } = await newPlace(t, engine)
     const config = withKey(hexKey())
     const node = await openStores(config)
@@ -316,18 +338,18 @@ function bounded(engine: EngineUnderTest): void {
     const secrets = await addWebhooks(node, 5_000)
     const ids = [...secrets.keys()]
     let changed = 0
-    const stop = continuously(t, async () => {
+    const { stop } = continuously(t, async () => {
       const id = ids[(changed * 97) % ids.length] as string
       const secret = `whsec_${randomBytes(24).toString('base64')}`
       changed += 1
       const secretSealed = node.sealer.seal(secret, `webhooks:${id}`)
       await node.db.write((tx) => tx.updateTable('webhooks').set({ secretSealed }).where('id', '=', id).execute())
       secrets.set(id, secret)
-      // The timers of this process run between two changes.
-      await new Promise((resolve) => setImmediate(resolve))
+      // Let the timers of this process run between two changes.
+      await setImmediate()
     })
     const next = hexKey()
-    const { outcome, steps } = await rotate({ config, next, wait: () => node.reloadKeys() })
+    const { outcome, steps } = await rotate({ config, next, wait: () => loadChangedKeys(node.reloadKeys) })
     assert.ok((await stop()) > 0)
     assert.equal(outcome, 'both valid')
     const batches = steps.filter((step) => step.step === 'encrypted')
@@ -349,8 +371,8 @@ forEachEngine((engine) => {
   })
 })
 
-describe('a backup', () => {
-  it('restores with the master key that was valid when it was taken', async (t) => {
+describe('a backup taken before, during or after a rotation', () => {
+  it('is restored with the master key that it contains', async (t) => {
     const { folder, remove } = newFolder()
     const onClose = closersOf(t)
     onClose(remove)
@@ -430,7 +452,7 @@ describe('the command plinth keys rotate-master', () => {
     )
   })
 
-  it('keeps both keys in PLINTH_MASTER_KEY and PLINTH_NEW_MASTER_KEY valid until it runs with the new one', async () => {
+  it('keeps the keys in PLINTH_MASTER_KEY and PLINTH_NEW_MASTER_KEY valid until it runs with the new one alone', async () => {
     const [old, next] = [{ PLINTH_MASTER_KEY: hexKey() }, { PLINTH_MASTER_KEY: hexKey() }]
     assert.equal((await run('settings', creating, old)).code, 0)
     const nothing = await run('settings', rotating, old)

@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { readFileSync, statSync } from 'node:fs'
 import { request } from 'node:https'
 import { join } from 'node:path'
-import { after, describe, it } from 'node:test'
+import { DatabaseSync } from 'node:sqlite'
+import { after, before, describe, it } from 'node:test'
 import { freePort } from '../../src/serving/listeners.ts'
 import {
   answering,
@@ -47,14 +48,16 @@ const refusesConnections = (dataDir: string, base: string) =>
     (error) => error.code === 'ECONNREFUSED',
   )
 
-describe('plinth serve', () => {
+describe('plinth', () => {
   it('sets UV_THREADPOOL_SIZE to 16 for slow DNS lookups, unless it is already set', async () => {
     const program = 'process.on("exit",()=>console.error(process.env.UV_THREADPOOL_SIZE))'
     const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(program)}` }
     const threads = async (more = {}) => (await ended(plinth(['--version'], { ...env, ...more }))).stderr.trim()
     assert.deepEqual([await threads(), await threads({ UV_THREADPOOL_SIZE: '5' })], ['16', '5'])
   })
+})
 
+describe('plinth serve', () => {
   it('creates keys, certificates and a client on the first run and reuses them on the second', async () => {
     const { dataDir, port, env, base, see } = await place()
     const certificate = () => readFileSync(join(dataDir, 'certificates', 'server.pem'), 'utf8')
@@ -139,7 +142,7 @@ describe('plinth serve', () => {
     assert.match(stderr, /^plinth: \S+ cannot be decrypted: PLINTH_MASTER_KEY is not the master key/)
   })
 
-  it('finishes in-flight requests on SIGTERM, accepts no new requests, and exits with code 0', async () => {
+  it('finishes in-flight requests on SIGTERM, refuses new connections, and exits with code 0', async () => {
     const { dataDir, port, env, base } = await place()
     const service = await serving(dataDir, port, {
       ...env,
@@ -168,9 +171,9 @@ describe('plinth serve', () => {
     assert.equal(response.statusCode, 201)
     assert.equal(JSON.parse(Buffer.concat(await response.toArray()).toString()).name, 'In flight')
     assert.equal((await ended(service)).code, 0)
-    const again = await serving(dataDir, port, env)
-    assert.equal((await visit(dataDir, `${base}/products/1`)).json().name, 'In flight')
-    await stop(again)
+    const db = new DatabaseSync(join(dataDir, 'plinth.db'), { readOnly: true })
+    assert.equal(db.prepare('select name from products where id = 1').get()?.name, 'In flight')
+    db.close()
   })
 
   it('Connection: close and 503 from /readyz while draining; a second SIGTERM ends the process at once', async () => {
@@ -192,13 +195,6 @@ describe('plinth serve', () => {
     assert.ok(await refusesConnections(dataDir, base))
   })
 
-  it('sends PLINTH_KEEP_ALIVE as the timeout in the Keep-Alive header', async () => {
-    const { dataDir, port, env, base } = await place()
-    const service = await serving(dataDir, port, { ...env, PLINTH_KEEP_ALIVE: '120' })
-    assert.equal((await visit(dataDir, `${base}/livez`)).headers['keep-alive'], 'timeout=120')
-    await stop(service)
-  })
-
   it('exits when the npm process that started it exits', async () => {
     const { dataDir, port, env, base } = await place()
     const npm = start('npm', ['start'], env, project)
@@ -209,22 +205,40 @@ describe('plinth serve', () => {
     assert.ok(await refusesConnections(dataDir, base))
   })
 
-  it('301 on the HTTP port to the same path and query, except for health checks; exit code 0 on Ctrl-C', async () => {
-    const { dataDir, port, env, base } = await place()
-    const httpPort = await freePort()
-    const service = await serving(dataDir, port, { ...env, PLINTH_HTTP_PORT: String(httpPort) })
-    const { status, headers } = await visit(dataDir, `http://127.0.0.1:${httpPort}/products?limit=3&sort=-price`)
-    assert.deepEqual([status, headers.location], [301, `${base}/products?limit=3&sort=-price`])
-    for (const path of ['/livez', '/readyz']) {
-      const health = await visit(dataDir, `http://127.0.0.1:${httpPort}${path}`)
-      assert.deepEqual([health.status, health.json()], [200, { status: 'ok' }])
-    }
-    const { code, signal, stderr } = await stop(service, 'SIGINT')
-    assert.deepEqual([code, signal, stderr], [0, null, ''])
-    await assert.rejects(visit(dataDir, `http://127.0.0.1:${httpPort}/`), { code: 'ECONNREFUSED' })
+  describe('with an HTTP port, PLINTH_KEEP_ALIVE and an unknown setting', () => {
+    let at: Awaited<ReturnType<typeof place>>
+    let httpPort: number
+    let service: Running
+    before(async () => {
+      at = await place()
+      httpPort = await freePort()
+      const settings = { PLINTH_HTTP_PORT: String(httpPort), PLINTH_KEEP_ALIVE: '120', PLINTH_PROT: '1' }
+      service = await serving(at.dataDir, at.port, { ...at.env, ...settings })
+    })
+
+    it('301 on the HTTP port to the same path and query, except for health checks', async () => {
+      const url = `http://127.0.0.1:${httpPort}`
+      const { status, headers } = await visit(at.dataDir, `${url}/products?limit=3&sort=-price`)
+      assert.deepEqual([status, headers.location], [301, `${at.base}/products?limit=3&sort=-price`])
+      for (const path of ['/livez', '/readyz']) {
+        const health = await visit(at.dataDir, url + path)
+        assert.deepEqual([health.status, health.json()], [200, { status: 'ok' }])
+      }
+    })
+
+    it('sends PLINTH_KEEP_ALIVE as the timeout in the Keep-Alive header', async () => {
+      assert.equal((await at.see('/livez')).headers['keep-alive'], 'timeout=120')
+    })
+
+    it('warns about the unknown setting and suggests the most similar one; exit code 0 on Ctrl-C', async () => {
+      const { code, signal, stderr } = await stop(service, 'SIGINT')
+      const warning = 'plinth: PLINTH_PROT is not a setting of this release: did you mean PLINTH_PORT?\n'
+      assert.deepEqual([code, signal, stderr], [0, null, warning])
+      await assert.rejects(visit(at.dataDir, `http://127.0.0.1:${httpPort}/`), { code: 'ECONNREFUSED' })
+    })
   })
 
-  it('serves plain HTTP to a trusted proxy with PLINTH_TLS=off', async () => {
+  it('with PLINTH_TLS=off, serves plain HTTP to a trusted proxy', async () => {
     const { dataDir, port, env } = await place()
     const proxied = {
       PLINTH_TLS: 'off',
@@ -272,14 +286,5 @@ describe('plinth serve', () => {
       assert.match(stderr, /PLINTH_MASTER_KEY=… is not valid: expected 32 bytes/)
       assert.doesNotMatch(stderr, /hunter2/)
     }
-  })
-
-  it('warns about an unknown setting and suggests the most similar known setting', async () => {
-    const { dataDir, port, env } = await place()
-    const service = await serving(dataDir, port, { ...env, PLINTH_PROT: '1' })
-    assert.equal(
-      (await stop(service)).stderr,
-      'plinth: PLINTH_PROT is not a setting of this release: did you mean PLINTH_PORT?\n',
-    )
   })
 })

@@ -34,8 +34,8 @@ export interface Running {
 export type Environment = Record<string, string>
 
 /**
- * Returns this process's environment, with its compile cache and the number of threads, but without the service's other
- * settings, plus the given variables.
+ * Returns this process's environment plus the given variables. Keeps the compile cache and the number of threads, but no
+ * other settings of the service.
  */
 export function cleanEnvironment(env: Environment): NodeJS.ProcessEnv {
   const own = /^(PLINTH_(?!THREADS)|NODE_ENV|NODE_TEST_CONTEXT|DATABASE_URL|npm_|NO_COLOR|FORCE_COLOR)/
@@ -86,8 +86,8 @@ export const succeeding =
   }
 
 /**
- * Starts one process for many `plinth` commands, which run one after another: for tests of what a command does. Tests of
- * the process itself, such as its start and its end, use `plinth`.
+ * Starts one process for many `plinth` commands, which run one after another. Tests of the process itself, such as
+ * its start and its end, use `plinth` instead.
  */
 export function commandRunner(env: Environment) {
   const file = join(project, 'test', 'cli', 'command-process.ts')

@@ -23,7 +23,7 @@ const app = join(root, 'invoicing')
 const separator = '\u001e'
 const files = filesAfterEach()
 
-/** Bash functions that replace `npx`, to save npm's startup time, and the commands for the other two terminals. */
+/** Bash functions that replace `npx` (to save npm's startup time) and the commands in the page's other terminals. */
 const prelude = `
 exec 2>&1
 plinth=(${JSON.stringify(process.execPath)} ${JSON.stringify(join(project, 'bin', 'plinth.js'))})
@@ -104,7 +104,7 @@ describe('docs/tutorial.md', { skip: unavailable }, () => {
     rmSync(root, { recursive: true, force: true })
   })
 
-  it('ends with examples/invoicing/data.ts', () => {
+  it('ends with a data.ts that is identical to examples/invoicing/data.ts', () => {
     assert.equal(files.at(-1)?.['data.ts'], readFileSync(join(project, 'examples', 'invoicing', 'data.ts'), 'utf8'))
   })
 

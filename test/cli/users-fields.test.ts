@@ -91,7 +91,7 @@ describe('plinth users with a definition that adds fields and roles', () => {
       [...update, '--field', 'region=eu'],
       /--field cannot set region: the fields are tenant, level,/,
     ],
-    ['a field of every user', [...update, '--field', 'email=x@a.example'], /--field cannot set email: the fields are/],
+    ['a built-in field', [...update, '--field', 'email=x@a.example'], /--field cannot set email: the fields are/],
     ['an unknown role', [...update, '--role', 'admin'], /--role cannot be admin: the roles are member, auditor/],
     ['a value of the wrong type', [...update, '--field', 'level=high'], /The level must be integer/],
     ['a value that breaks a rule', [...update, '--field', `tenant=${'x'.repeat(41)}`], /The tenant must not have more/],
@@ -100,7 +100,7 @@ describe('plinth users with a definition that adds fields and roles', () => {
       [...update, '--field', 'tenant'],
       /--field must be a name and a value, such as tenant=north, not tenant/,
     ],
-    ['nothing to change', update, /Pass what to change: --field or --role/],
+    ['an update without changes', update, /Pass what to change: --field or --role/],
     ['an unknown user', ['update', 'nobody@a.example', '--no-role'], /There is no user nobody@a\.example/],
   ]
   for (const [what, args, message] of refusals) {

@@ -32,7 +32,7 @@ function run(args: string[], input = '') {
 const good = 'tundra violin marble'
 
 describe('plinth users', () => {
-  it('invite prints a link that works once while the service runs', async () => {
+  it('invite works while the service runs, and prints a link that can be used once', async () => {
     const service = await serving(dataDir, port, env)
     const printed = / Administrator admin@localhost\n {2}Password {6}\S{20} {3}\(shown only now\)/
     await eventually('the administrator is printed', async () => printed.test(service.stdout()))
@@ -67,7 +67,7 @@ describe('plinth users', () => {
     assert.ok(listed.every((account: object) => !('passwordHash' in account)))
   })
 
-  it('lock and unlock change the account, which list shows', async () => {
+  it('lock and unlock change the state that list shows', async () => {
     const state = async () =>
       / (locked|has a password) .*ada@example/.exec((await commands.run(['users', 'list'])).stdout)?.[1]
     for (const [command, expected] of [
@@ -154,7 +154,7 @@ describe('plinth clients create', () => {
     assert.deepEqual([firstParty, trusted], [false, false])
   })
 
-  it('--trusted creates a trusted client; the password grant is refused without it, and no client is created', async () => {
+  it('--trusted creates a trusted client; without it, the password grant is refused and no client is created', async () => {
     const args = ['clients', 'create', '--name', 'Old', '--scope', 'openid', '--trusted', '--grant', 'password']
     assert.equal((await commands.run(args)).code, 0)
     const refused = await commands.run([

@@ -43,13 +43,13 @@ describe('docs/using-the-api.md', { skip: missing() }, () => {
     place.remove()
   })
 
-  it('defines exactly the environment variables that its commands use', () => {
+  it('defines exactly the environment variables BASE, CA, CLIENT_ID and CLIENT_SECRET', () => {
     assert.equal(setup?.info, 'sh setup')
     const names = [...(setup?.text ?? '').matchAll(/(\w+)=/g)].map(([, name]) => name)
     assert.deepEqual(names, ['BASE', 'CA', 'CLIENT_ID', 'CLIENT_SECRET'])
   })
 
-  it('shows the output of every command', () => {
+  it('shows an output after every command', () => {
     assert.ok(commands.length > 20)
     assert.deepEqual(
       others.map(({ info }) => info),

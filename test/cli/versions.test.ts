@@ -30,7 +30,7 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
     ['', true],
     ['/v2', false],
   ] as const) {
-    it(`every link for a report requested under ${prefix || 'the bare path'} stays under that path`, async () => {
+    it(`links of a report requested ${prefix ? `under ${prefix} have that prefix` : 'without a prefix have none'}`, async () => {
       const body = { reportType: 'books', format: 'csv' }
       const accepted = await service.call('POST', `${prefix}/api/reports`, { body })
       assert.equal(accepted.status, 202)

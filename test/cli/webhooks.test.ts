@@ -37,7 +37,7 @@ describe('plinth webhooks', () => {
   const start = (...args: string[]) => plinth(['webhooks', ...args], { ...place.env, ...client })
   const run = async (...args: string[]) => ended(start(...args))
 
-  it('listen forwards the calls caused by trigger, rejects forged calls with 401, and removes its webhook at the end', async () => {
+  it('listen forwards the calls that trigger causes, rejects forged calls with 401, and removes its webhook on SIGTERM', async () => {
     const listening = start('listen', '--forward', forward, '--events', 'report.*')
     const [, id] = await eventually(
       'it listens',
@@ -54,7 +54,7 @@ describe('plinth webhooks', () => {
     const [{ headers, bytes }] = calls as [(typeof calls)[0]]
     assert.deepEqual([headers['webhook-event'], headers['content-type']], ['report.completed', 'application/json'])
     assert.match(String(headers['user-agent']), /^Plinth\//)
-    // Only the listener and the service know the secret, so the test cannot verify the call itself.
+    // The test has no access to the secret, so it cannot verify the call itself.
     const other = new Webhook('whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA')
     assert.throws(() => other.verify(bytes, headers as never))
     const messageId = String(headers['webhook-id'])
@@ -97,7 +97,7 @@ describe('plinth webhooks', () => {
         ['listen', '--events', 'report.begun'],
         /422: Some fields break a rule \(event must be one of report\.completed/,
       ],
-      // The webhook of the previous test has also been removed.
+      // The previous test has removed its webhook.
       nobodyHears,
     ] as const) {
       const { code, stderr } = await run(...args)

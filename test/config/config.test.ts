@@ -20,7 +20,7 @@ const message = (env: Environment): string => {
   return ''
 }
 
-/** Returns the value of `group.name`. */
+/** Returns the value of a setting. Its key is `group.name`. */
 const settingOf = (env: Partial<Environment>, key: string): unknown =>
   key.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], readConfig(env))
 
@@ -256,9 +256,13 @@ const rows: Record<string, Row> = {
   PLINTH_RESULT_TTL: { key: 'reports.resultSeconds', development: 604_800, ...integer(60, 31_536_000) },
   PLINTH_PDF_FONT: { key: 'reports.pdfFont', development: null, ...anyText('/fonts/wide.ttf') },
   PLINTH_MAX_WAITERS: { key: 'reports.maxWaiters', development: 20, ...integer(1, 1_000) },
+  PLINTH_MAX_STREAMS: { key: 'streams.perAccount', development: 20, ...integer(1, 10_000) },
+  PLINTH_STREAM_HISTORY: { key: 'streams.historySeconds', development: 3_600, ...integer(60, 604_800) },
   PLINTH_MAX_UPLOADS: { key: 'reports.maxUploads', development: 4, ...integer(1, 16) },
   PLINTH_MAX_DOWNLOADS: { key: 'reports.maxDownloads', development: 10, ...integer(1, 256) },
   PLINTH_TASK_TTL: { key: 'reports.taskSeconds', development: 2_592_000, ...integer(60, 31_536_000) },
+  PLINTH_JOB_CONCURRENCY: { key: 'jobs.jobConcurrency', development: 10, ...integer(1, 500) },
+  PLINTH_JOB_TTL: { key: 'jobs.jobSeconds', development: 2_592_000, ...integer(60, 31_536_000) },
   PLINTH_WEBHOOK_SCHEDULE: {
     key: 'webhooks.schedule',
     development: schedule,
@@ -429,7 +433,7 @@ describe('readConfig', () => {
       assert.deepEqual(settingOf({ PLINTH_PROFILE: 'production' }, key), production)
       assert.deepEqual(settingOf({ [name]: '  ' }, key), development, 'blank is unset')
       for (const [text, value] of valid) {
-        // An issuer with an origin different from the service's would contradict other settings.
+        // PLINTH_AUTH_URL must have the same origin as PLINTH_BASE_URL.
         const base = name === 'PLINTH_AUTH_URL' ? { PLINTH_BASE_URL: text } : {}
         assert.deepEqual(settingOf({ ...base, [name]: text }, key), value)
       }
@@ -443,7 +447,7 @@ describe('readConfig', () => {
     })
   }
 
-  it('has only settings that this test covers', () => {
+  it('has only settings that these tests cover', () => {
     const names = describeSettings(readConfig({}), {}).map(({ name }) => name)
     assert.deepEqual(
       names.sort(),
@@ -463,7 +467,7 @@ describe('readConfig', () => {
     })
   }
 
-  it('PLINTH_SMTP_URL must be an smtp: URL, and PLINTH_SMTP_FROM a plain e-mail address', () => {
+  it('PLINTH_SMTP_URL must be an smtp: or smtps: URL, and PLINTH_SMTP_FROM a plain e-mail address', () => {
     const said = message({
       PLINTH_SMTP_URL: 'https://mail.example.com',
       PLINTH_SMTP_FROM: 'Plinth <plinth@example.com>',
@@ -497,7 +501,7 @@ describe('readConfig', () => {
     PLINTH_MASTER_KEY: ['0'.repeat(64), '0123456789abcdef'.repeat(4), `${'A'.repeat(43)}=`],
   }
   for (const [name, values] of Object.entries(guessable)) {
-    it(`${name} is reported if easy to guess, but never if random`, () => {
+    it(`${name} is reported if it is easy to guess, but not if it is random`, () => {
       const others = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: random('hex') }
       const told = (value: string) => guessableSecrets(readConfig({ ...others, [name]: value }))
       for (const value of values) assert.deepEqual(told(value), [name], value)
@@ -524,7 +528,7 @@ describe('readConfig', () => {
     )
   })
 
-  it('rejects an issuer with an origin different from the service’s', () => {
+  it('rejects a PLINTH_AUTH_URL whose origin is not that of PLINTH_BASE_URL', () => {
     const elsewhere = { PLINTH_BASE_URL: 'https://api.example.com', PLINTH_AUTH_URL: 'https://id.example.com' }
     const refusal = 'PLINTH_AUTH_URL=https://id.example.com is not valid: expected the origin of PLINTH_BASE_URL'
     assert.equal(message(elsewhere), refusal)
@@ -545,14 +549,14 @@ describe('readConfig', () => {
       assert.equal(baseUrlOf(named), 'http://plinth.localhost:8080')
     })
 
-    it('keeps an https:// address behind a trusted proxy, regardless of the profile', () => {
+    it('keeps the https:// base URL behind a trusted proxy, in both profiles', () => {
       for (const PLINTH_PROFILE of ['development', 'production']) {
         const config = readConfig({ ...proxied, PLINTH_PROFILE })
         assert.deepEqual([config.plain, config.http.port, baseUrlOf(config)], [false, 8_443, 'https://localhost:8443'])
       }
     })
 
-    it('is rejected without a trusted proxy in production, and in development except on loopback addresses', () => {
+    it('is rejected without a trusted proxy, except in development on a loopback address', () => {
       const needsProxy = /^PLINTH_TLS=off is not valid: expected PLINTH_TRUSTED_PROXIES to name the proxy/
       for (const PLINTH_HOST of ['127.0.0.1', '0.0.0.0']) {
         assert.match(message({ ...off, PLINTH_PROFILE: 'production', PLINTH_HOST }), needsProxy)
@@ -566,7 +570,7 @@ describe('readConfig', () => {
       assert.match(message({ ...proxied, PLINTH_HTTP2: 'true' }), /^PLINTH_HTTP2=true is not valid with PLINTH_TLS=off/)
     })
 
-    it('requires an http:// base URL on localhost; without it, or behind a proxy, https:// is required', () => {
+    it('requires an http://localhost base URL, or an https:// one behind a proxy', () => {
       assert.match(message({ ...off, PLINTH_BASE_URL: 'https://api.example.com' }), /expected http:\/\//)
       for (const env of [{}, proxied]) {
         assert.match(message({ ...env, PLINTH_BASE_URL: 'http://localhost:8080' }), /expected https:\/\//)
@@ -634,7 +638,7 @@ describe('values derived from the settings', () => {
     assert.match(message(both), /PLINTH_BACKUP_PASSPHRASE and PLINTH_BACKUP_PASSPHRASE_FILE exclude each other/)
   })
 
-  it('the settings table has the effective values, with secrets hidden', () => {
+  it('describeSettings returns the effective values, with secrets hidden', () => {
     const secrets = { PLINTH_MASTER_KEY: hex, PLINTH_BOOTSTRAP_CLIENT_SECRET: 's', PLINTH_BACKUP_PASSPHRASE: 'p' }
     const env = { PLINTH_PORT: '9443', ...secrets }
     const table = describeSettings(readConfig({ ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b' }), env)

@@ -11,7 +11,7 @@ forEachEngine((engine) => {
     const auth = authService(engine)
     const using = chromiumBrowser(() => auth.baseUrl)
 
-    /** Opens a page as an administrator, logs in, and runs the test. */
+    /** Opens a page, logs in as an administrator, and runs the test. */
     const asAdmin = async (path: string, work: (page: Page, call: Call) => Promise<void>, expected = /^$/) => {
       const admin = await auth.person({ role: 'admin', name: 'Grace Hopper' })
       await using({ expected }, async ({ page, call }) => {
@@ -28,7 +28,7 @@ forEachEngine((engine) => {
     const token = (id: string, secret: string) =>
       auth.postForm('/oauth/token', { grant_type: 'client_credentials', client_id: id, client_secret: secret })
 
-    it('clients: creates one with a secret that works, rotates the secret, changes the client and revokes it', async () => {
+    it('clients: creates, edits and revokes a client, and rotates its secret', async () => {
       await asAdmin(
         '/access/clients',
         async (page, call) => {
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('API keys: creates one, edits it beside someone else, and revokes it', async () => {
+    it('API keys: an administrator can create one, overwrite a concurrent edit, and revoke it', async () => {
       await asAdmin(
         '/access/api-keys',
         async (page, call) => {
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
       return tokens.access_token
     }
 
-    it('users: finds one by name, ends a session and the access of a client, locks and unlocks the account', async () => {
+    it('users: finds a user by name, ends a session and a client’s access, locks and unlocks the account', async () => {
       const who = await auth.person({ name: 'Edsger Dijkstra' })
       const [laptop, phone] = [await accessOf(who, 'Laptop App'), await accessOf(who, 'Phone App')]
       await asAdmin('/access/users', async (page) => {
@@ -177,7 +177,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('users: invites one; makes one an administrator, and refuses to demote the last one with the service’s message', async () => {
+    it('users: invites a user, makes the user an administrator, and shows the service’s refusal to lock the last administrator', async () => {
       await asAdmin(
         '/access/users',
         async (page) => {
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('signing keys: rotates at once, and shows a failed request with a way to repeat it', async () => {
+    it('signing keys: rotates them at once; other pages show a 403, and a 503 with a button to try again', async () => {
       await asAdmin(
         '/access/signing-keys',
         async (page) => {

@@ -17,24 +17,27 @@ export type Call = (
   body?: object,
 ) => Promise<{ status: number; body: Record<string, unknown> }>
 
-/** A window that shows the console. */
+/** A browser window with the console. */
 export interface Window {
   page: Page
   context: BrowserContext
-  /** Each request to the API since the last call: method, path and status. Requests that got 503 are left out. */
+  /** Returns the requests to the API since this function was last called, except those that got a 503. */
   requests: () => { method: string; path: string; status: number }[]
   /** Sends a request with the access token of the page. */
   call: Call
   /** Opens a path of the console, and waits until the page and its data are shown. */
   open: (path: string) => Promise<void>
-  /** Closes the shown page, and forgets its requests. */
+  /** Navigates away from the shown page, and forgets its requests. */
   leave: () => Promise<void>
 }
 
-/** An overloaded service responds with 503. The console retries the request, but Chromium logs an error. */
+/** Matches the error that Chromium logs for a 503 of an overloaded service. The console retries such a request. */
 const busy = /^Failed to load resource: .* status of 503\b/
 
-/** Starts Chromium before the tests. `using` fails if a page logs an error, throws, or violates its policy. */
+/**
+ * Starts Chromium before the tests. Returns a function that runs a test in a new window; it fails if the page logs an
+ * error or a warning, throws, or violates its policy.
+ */
 export function chromiumBrowser(baseUrl: () => string) {
   let chrome: Browser
   before(async () => {
@@ -109,12 +112,23 @@ export async function fitsIn(page: Page, width: number): Promise<void> {
   })
 }
 
-/** Logs in through the service's own pages, and waits for the console. */
+/**
+ * Logs in through the service's own pages, and waits for the console. Makes up to three attempts, because the login
+ * page opens again if a busy service did not accept a login.
+ */
 export async function logIn(page: Page, { email, password }: { email: string; password: string }): Promise<void> {
-  await page.getByLabel('E-mail address').fill(email)
-  await page.getByLabel('Password').fill(password)
-  await page.getByRole('button', { name: 'Sign in' }).click()
-  await page.getByRole('navigation', { name: 'Pages' }).waitFor({ state: 'attached' })
+  // Exact, because pages of the console have a filter "Name or e-mail address".
+  const address = page.getByLabel('E-mail address', { exact: true })
+  const pages = page.getByRole('navigation', { name: 'Pages' })
+  for (let logins = 0; logins < 3; logins++) {
+    await address.or(pages).first().waitFor({ state: 'attached' })
+    if ((await pages.count()) > 0) break
+    await address.fill(email)
+    await page.getByLabel('Password').fill(password)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await address.waitFor({ state: 'detached' })
+  }
+  await pages.waitFor({ state: 'attached' })
   await settled(page)
 }
 
@@ -128,7 +142,7 @@ interface Axe {
   run: (options: { runOnly?: string[] }) => Promise<{ violations: Violation[] }>
 }
 
-/** Returns the serious and critical findings of axe-core on the page, as text; with `rules`, only those of these rules. */
+/** Returns the serious and critical findings of axe-core on the page, as text; `rules` restricts the check to these. */
 export async function accessibilityFaults(page: Page, ...rules: string[]): Promise<string[]> {
   // Evaluated by the debugger, which the page's policy does not restrict.
   await page.evaluate(axe)

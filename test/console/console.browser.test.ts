@@ -17,7 +17,7 @@ const pathsIn = (page: Page) =>
       ),
     )
 
-/** The pages that no entry of the navigation leads to, with work behind them. */
+/** Pages without a navigation entry, with data that `createWork` has created. */
 const innerPages = ({ clientId, failing, reportId, requestId, user }: Work) => [
   '/access/clients/new',
   `/access/clients/${clientId}`,
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
     const using = chromiumBrowser(() => auth.baseUrl)
 
     const admin = () => auth.person({ role: 'admin', name: 'Grace Hopper' })
-    /** Visits every page as an administrator, and returns the paths that each page reads from the API. */
+    /** Visits every page in the navigation as an administrator; returns the paths that each page reads from the API. */
     const readsOfPages = async () => {
       const reads = new Map<string, string[]>()
       const person = await admin()
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       return reads
     }
 
-    it('logs in through the service’s pages, returns to the requested page, and keeps no token in the browser', async () => {
+    it('logs in through the service’s pages, returns to the requested page, and stores no token in the browser', async () => {
       const person = await admin()
       await using({}, async ({ page, open }) => {
         await page.goto(`${auth.baseUrl}/console/nowhere?of=interest`)
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
         assert.equal(page.url(), `${auth.baseUrl}/console/nowhere?of=interest`)
         await open('/')
         const stored = await page.evaluate(() => Object.entries({ ...localStorage, ...sessionStorage }))
-        // The router remembers where pages were scrolled to.
+        // The router stores scroll positions.
         assert.deepEqual(
           stored.filter(([name]) => !name.startsWith('tsr-scroll-restoration')),
           [],
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('shows every page with its data at every width, without a serious accessibility fault in either theme', async () => {
+    it('shows every page without failed requests, overflow at 768 or 360 px, or serious accessibility faults in either theme', async () => {
       const person = await admin()
       await using({}, async ({ page, open, leave, requests }) => {
         await page.goto(`${auth.baseUrl}/console/`)
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
           const sent = requests()
           assert.deepEqual(failedOf(sent), [], path)
           assert.deepEqual(unexpectedIn(sent), [], path)
-          // Both engines lead to the same elements.
+          // The elements are the same on both engines, so check them on one.
           if (engine.name === 'postgres') continue
           assert.deepEqual(await accessibilityFaults(page), [], path)
           await page.emulateMedia({ colorScheme: 'dark' })
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('offers a user the pages that the API allows; other pages send no request, and the API refuses theirs with 403', async () => {
+    it('offers a user only the allowed pages; others send no request, and the API would refuse their requests with 403', async () => {
       const [all, user] = [await readsOfPages(), await auth.person()]
       await using({}, async ({ page, open, leave, requests }) => {
         let authorization = ''

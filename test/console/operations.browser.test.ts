@@ -50,7 +50,7 @@ forEachEngine((engine) => {
     const said = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor()
     const noFaults = async (page: Page) => assert.deepEqual(await accessibilityFaults(page), [])
 
-    it('health: shows findings with their cures and what fills the disk, and makes the deep checks', async () => {
+    it('health: shows findings with suggested fixes and the disk usage, and runs the deep checks', async () => {
       await fromOverview(async (page, click) => {
         await click('link', 'Health')
         await said(page, 'PLINTH_BACKUP_PASSPHRASE can be guessed')
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('backups: makes one, verifies and downloads it, and names it in the steps of a restore', async () => {
+    it('backups: makes a backup, verifies and downloads it, and shows the command that verifies it', async () => {
       await fromOverview(async (page, click) => {
         await click('link', 'Backups')
         await said(page, 'There are no backups yet')
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('versions: lists the clients and webhooks that must move before v1 is retired, and the setting', async () => {
+    it('versions: lists the clients and webhooks that must move before v1 is retired, and the setting that retires it', async () => {
       const scopes = ['webhooks:write', 'reports:read']
       const { id, secret } = await auth.client({ name: 'Billing', scopes, grants: ['client_credentials'] })
       const answer = await auth.postForm('/oauth/token', {
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('audit log: filters and exports entries, and verifies the chain with an earlier checkpoint', async () => {
+    it('audit log: filters and exports entries, and verifies the log against an earlier checkpoint', async () => {
       await fromOverview(async (page, click) => {
         await click('link', 'Audit log')
         await said(page, 'The log has not been verified yet.')
@@ -163,7 +163,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('settings: filters them, and hides secrets', async () => {
+    it('settings: filters by name and source, and hides secrets', async () => {
       await fromOverview(async (page, click) => {
         await click('link', 'Settings')
         await page.getByLabel('Filter').fill('passphrase backup')
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('nodes: shows the process that responds and what the checks found', async () => {
+    it('nodes: shows the responding process and the result of the checks', async () => {
       await fromOverview(async (page, click) => {
         await click('link', 'Nodes')
         await page.getByRole('row', { name: new RegExp(`${process.pid} this node live`) }).waitFor()
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('offers none of them to a person without the scopes', async () => {
+    it('are not offered to a user without the scopes', async () => {
       const person = await auth.person()
       await using({}, async ({ page, requests }) => {
         await page.goto(`${auth.baseUrl}/console/backups`)

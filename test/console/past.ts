@@ -8,7 +8,7 @@ const minuteMs = 60_000
 const minutes = 60
 const [node, MiB] = ['nod_past', 1024 ** 2]
 
-/** A client, and its responses of one minute by status. */
+/** A client, and the number of responses that it gets each minute, by status. */
 export type Sent = readonly [client: string, responses: Readonly<Record<number, number>>]
 
 /** Stores the traffic and the metrics of the last hour, as the service would have stored them. */
@@ -29,7 +29,7 @@ export async function addPast({ db }: Pick<Real, 'db'>, sent: readonly Sent[]): 
     await counter.flush()
   }
   await counter.close()
-  // The samples go on for some minutes, so that the latest values are not those of an idle service.
+  // Add samples for a few more minutes, so that the latest values are not those of an idle service.
   const samples: MetricSamplesTable[] = []
   for (let at = end - minutes * minuteMs; at <= end + 5 * minuteMs; at += sampleMs) samples.push(sampleAt(at, sent))
   await db.write((tx) => tx.insertInto('metricSamples').values(samples).execute())

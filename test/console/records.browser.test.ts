@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { after, before, describe, it } from 'node:test'
 import { sql } from 'kysely'
 import type { Page } from 'playwright-core'
-import { collection, Decimal, Line, Ref, service, Title, Type } from '../../src/plinth.ts'
+import { collection, Decimal, File, Line, Ref, service, Title, Type } from '../../src/plinth.ts'
 import { type Person, person, type Real, realServer } from '../oauth/real.ts'
 import { maxWaitMs, skip } from '../support/chromium.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -20,7 +21,7 @@ const customers = collection({
   sorts: ['name'],
   unique: ['email'],
 })
-/** A collection whose deletions are final. */
+/** A collection whose deleted rows cannot be restored. */
 const orders = collection({
   path: '/orders',
   noun: 'order',
@@ -37,10 +38,15 @@ const orders = collection({
 })
 /** A collection with very many rows. */
 const readings = collection({ path: '/readings', noun: 'reading', body: Type.Object({ name: Title }) })
-const definition = service({ resources: [customers, orders, readings] })
+const papers = collection({
+  path: '/papers',
+  noun: 'paper',
+  body: Type.Object({ title: Title, scan: Type.Optional(File({ maxBytes: 10_000, types: ['application/pdf'] })) }),
+})
+const definition = service({ resources: [customers, orders, readings, papers] })
 
 forEachEngine((engine) => {
-  describe('the records pages of the console', { skip }, () => {
+  describe('the records section of the console', { skip }, () => {
     const real = {} as Real
     let admin: Person
     before(async () => {
@@ -76,7 +82,7 @@ forEachEngine((engine) => {
       assert.equal(status, 201)
       return body.id as number
     }
-    /** Replaces the readings by this many. */
+    /** Replaces all readings with the given number of new ones. */
     const fill = async (count: number) => {
       await real.db.write((tx) => sql`delete from resource_readings`.execute(tx))
       // Each statement has a time limit.
@@ -88,7 +94,7 @@ forEachEngine((engine) => {
         await real.db.write((tx) => rows.execute(tx))
       }
     }
-    /** Waits until a table has the page with this row, and scrolls until the row is the last that is visible. */
+    /** Waits until the table is as high as this many rows, rounded up to whole pages, and scrolls to the last one. */
     const scrollTo = async (page: Page, rows: number) => {
       const height = Math.ceil(rows / 100) * 100 * 40
       await page.locator(`tbody[style*="height: ${height}px"]`).waitFor()
@@ -96,7 +102,7 @@ forEachEngine((engine) => {
     }
     const refusals = /status of (400|404|409|412|422)/
 
-    it('creates a row by a form, with the messages of the service at the fields, and edits it', async () => {
+    it('creates a row with a form that shows the service’s errors at the fields, then edits the row', async () => {
       await shown(
         '/records/customers',
         async ({ page, call }) => {
@@ -126,8 +132,42 @@ forEachEngine((engine) => {
       )
     })
 
+    it('uploads, downloads, replaces and removes the file of a row', async () => {
+      await shown(
+        '/records/papers',
+        async ({ page, call, open }) => {
+          const { body } = await call('POST', '/papers', { title: 'Contract' })
+          await open(`/records/papers/row/${body.id}`)
+          const choose = async (button: string, content: string) => {
+            const [chooser] = await Promise.all([
+              page.waitForEvent('filechooser'),
+              page.getByRole('button', { name: button }).click(),
+            ])
+            await chooser.setFiles({ name: 'contract.pdf', mimeType: 'application/pdf', buffer: Buffer.from(content) })
+          }
+          await choose('Upload scan', '%PDF-1.7 first')
+          await page.getByText('application/pdf, 14 bytes').waitFor()
+          const download = page.waitForEvent('download')
+          await page.getByRole('button', { name: 'Download scan' }).click()
+          assert.equal((await download).suggestedFilename(), `paper-${body.id}-scan.pdf`)
+          assert.equal(await readFile(await (await download).path(), 'utf8'), '%PDF-1.7 first')
+          await choose('Replace scan', 'not a PDF file')
+          await page.getByText('The content of the scan is not application/pdf').waitFor()
+          const sent = page.waitForRequest((request) => request.method() === 'PUT')
+          await choose('Replace scan', '%PDF-1.7 the second')
+          assert.match((await sent).headers()['if-match'] ?? '', /^"[\w+/=]{44}"$/)
+          await page.getByText('application/pdf, 19 bytes').waitFor()
+          await page.getByRole('button', { name: 'Remove scan' }).click()
+          await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
+          await page.getByRole('button', { name: 'Upload scan' }).waitFor()
+          assert.equal((await call('GET', `/papers/${body.id}/scan`)).status, 404)
+        },
+        { expected: /status of 415/ },
+      )
+    })
+
     for (const choice of ['Take theirs', 'Overwrite with yours', 'Edit again'] as const) {
-      it(`shows both versions of a row that someone else has changed: ${choice}`, async () => {
+      it(`shows both versions after someone else’s change: ${choice}`, async () => {
         await shown(
           '/records/customers',
           async ({ page, call, open }) => {
@@ -158,7 +198,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('deletes a row and undoes that; the row has its id again', async () => {
+    it('deletes a row and undoes the deletion; the row keeps its id', async () => {
       await shown('/records/customers', async ({ page, call, open }) => {
         const id = await customer({ call })
         await open(`/records/customers/row/${id}`)
@@ -173,7 +213,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('sends the deletion of a row that cannot be restored only after the time to undo it', async () => {
+    it('if a deleted row could not be restored, delays the DELETE until Undo is no longer offered', async () => {
       await shown('/records/orders', async ({ page, call, open, requests }) => {
         const customerId = await customer({ call })
         const { body } = await call('POST', '/orders', { customerId, status: 'open', total: '9.50' })
@@ -197,7 +237,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('lists deleted rows, restores some at once and erases one', async () => {
+    it('lists deleted rows, restores several at once and erases one', async () => {
       await shown('/records/customers', async ({ page, call, open }) => {
         const ids = [await customer({ call }), await customer({ call }), await customer({ call })]
         for (const id of ids) await call('DELETE', `/customers/${id}`)
@@ -221,7 +261,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('filters, sorts and searches; the address has the state of the table', async () => {
+    it('filters and sorts; the URL contains the filters and the sort order', async () => {
       await shown('/records/orders', async ({ page, call, open, requests }) => {
         const customerId = await customer({ call })
         for (const [status, total] of [
@@ -293,7 +333,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('sets a field of the selected rows with If-Match, and shows the errors by row', async () => {
+    it('sets a field of the selected rows with If-Match, and lists the rows that failed', async () => {
       await shown(
         '/records/customers',
         async ({ page, call, open }) => {
@@ -314,7 +354,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('requests each page of a table of 100,000 rows once as the person scrolls, and has few rows as elements', async () => {
+    it('requests each page once while scrolling in a table of 100,000 rows, and renders fewer than 60 rows', async () => {
       await fill(100_000)
       await shown('/records/readings?sort=-id', async ({ page, requests }) => {
         const rows = page.locator('tbody tr')
@@ -337,7 +377,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('downloads all rows that match as CSV, and waits after 429', async () => {
+    it('downloads all rows as CSV, and continues after a 429', async () => {
       await fill(1_000)
       await shown(
         '/records/readings',
@@ -359,7 +399,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('ends a CSV download that the person cancels or leaves', async () => {
+    it('ends a CSV download if the user cancels it or leaves the page', async () => {
       await fill(1_000)
       await shown('/records/readings', async ({ page }) => {
         const held = page.waitForRequest(/readings\?.*cursor=/)
@@ -367,7 +407,7 @@ forEachEngine((engine) => {
         await page.getByRole('button', { name: 'Download CSV' }).click()
         await held
         const cancel = page.getByRole('button', { name: 'Cancel (200 of 1,000)' })
-        // The message is shown for some seconds only.
+        // The message is shown only for a few seconds.
         await Promise.all([page.getByText('Download canceled').waitFor(), cancel.click()])
         const again = page.waitForRequest(/readings\?.*cursor=/)
         await page.getByRole('button', { name: 'Download CSV' }).click()
@@ -378,7 +418,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('shows a page that cannot be read, and reads it again on request', async () => {
+    it('reports rows that cannot be read, and reads them again on “Try again”', async () => {
       await fill(1_000)
       await shown(
         '/records/readings',
@@ -400,7 +440,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('keeps a row that someone else has changed since it was shown, and says so', async () => {
+    it('does not delete a row that someone else has changed since it was shown, and says so', async () => {
       await shown(
         '/records/customers',
         async ({ page, call, open }) => {
@@ -417,7 +457,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('keeps the form with the error if the row is deleted while it is edited', async () => {
+    it('shows an error and keeps the entered values if the row is deleted while it is being edited', async () => {
       await shown(
         '/records/customers',
         async ({ page, call, open }) => {
@@ -434,7 +474,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('creates one row if the response is lost and the person tries again', async () => {
+    it('creates one row if the response is lost and the user tries again', async () => {
       await shown(
         '/records/customers/new',
         async ({ page, call }) => {
@@ -455,7 +495,7 @@ forEachEngine((engine) => {
       )
     })
 
-    /** Makes reports of all readings, one after another, while `work` runs. */
+    /** Generates reports of all readings, one after another, while `work` runs. */
     const whileReportsAreMade = async (call: Call, work: () => Promise<void>) => {
       let isOver = false
       const makeReports = async () => {
@@ -476,7 +516,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('lists, filters, creates, edits, deletes and restores rows while reports are made', async () => {
+    it('lists, searches, creates, edits, deletes and restores rows while reports are generated', async () => {
       await fill(20_000)
       await shown('/records/readings', async ({ page, call }) => {
         await whileReportsAreMade(call, async () => {
@@ -505,11 +545,12 @@ forEachEngine((engine) => {
       })
     })
 
-    it('has no overflow at any width and no serious accessibility fault', async () => {
+    it('has no overflow at 1440, 768 and 360 px, and no serious accessibility faults', async () => {
       await shown('/records', async ({ page, call, open }) => {
         const customerId = await customer({ call })
         const { body } = await call('POST', '/orders', { customerId, status: 'open', total: '1.00', tags: ['a'] })
-        const rows = [`/customers/row/${customerId}`, `/orders/row/${body.id}`]
+        const paper = await call('POST', '/papers', { title: 'Contract' })
+        const rows = [`/customers/row/${customerId}`, `/orders/row/${body.id}`, `/papers/row/${paper.body.id}`]
         for (const path of ['', '/customers', '/customers/new', '/customers/deleted', '/orders', ...rows]) {
           await open(`/records${path}`)
           for (const width of [1440, 768, 360]) await fitsIn(page, width)

@@ -23,7 +23,7 @@ onSqlite((engine) => {
     const taken = appOn(engine, { console: true, consoleClientId: null })
     const get = (url: string, headers: Record<string, string> = {}) => on.send({ url, headers, scopes: null })
 
-    it('200 with the page for every path; each response has another nonce, which only its policy allows', async () => {
+    it('200 with the page for every path under /console; each response and its policy have a new nonce', async () => {
       const nonces = new Set<string>()
       for (const url of ['/console', '/console/', '/console/records/products?page=2', '/console/nowhere']) {
         const { statusCode, headers, body } = await get(url)
@@ -37,7 +37,7 @@ onSqlite((engine) => {
       assert.equal(nonces.size, 4)
     })
 
-    it('200 with the prefix of the newest active version, which is empty for v1', async () => {
+    it('contains the path prefix of the newest active version, which is empty for v1', async () => {
       const cases: [string, TestApp, string][] = [
         ['v1 and v2 are active', on, '/v2'],
         ['v1 is retired', retired, '/v2'],
@@ -52,7 +52,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('has a policy that allows this origin only, no inline script and no frame', async () => {
+    it('has a policy that allows only this origin, no inline scripts and no framing', async () => {
       const policy = String((await get('/console/')).headers['content-security-policy'])
       const allowed = policy.replace(/'nonce-[^']+'/, 'nonce').split('; ')
       assert.deepEqual(allowed, [
@@ -68,7 +68,7 @@ onSqlite((engine) => {
       assert.doesNotMatch((await get('/console/')).body, /<script(?![^>]* src="\/console\/assets\/)|https?:|style=/)
     })
 
-    it('200 with its files, cacheable for a year, compressed if the client accepts gzip', async () => {
+    it('200 with a script, cacheable for a year, compressed if the client accepts gzip', async () => {
       const plain = await get(`/console/${script}`)
       assert.deepEqual(
         [plain.statusCode, plain.headers['content-type'], plain.headers['content-encoding']],
@@ -81,7 +81,7 @@ onSqlite((engine) => {
       assert.deepEqual(gunzipSync(packed.rawPayload), file(script))
     })
 
-    it('404 for a file that is not in the build, and for paths outside it', async () => {
+    it('404 for a file that is not in the build, and for paths outside the build', async () => {
       for (const name of ['index.js', '..%2findex.html', '..%2f..%2fpackage.json', 'licences.md']) {
         const { statusCode, headers } = await get(`/console/assets/${name}`)
         assert.equal(statusCode, 404, name)
@@ -95,7 +95,7 @@ onSqlite((engine) => {
       assert.match(String(headers.allow), /GET/)
     })
 
-    it('404 for every path if it is switched off', async () => {
+    it('404 for every path if the console is disabled', async () => {
       for (const url of ['/console', '/console/', `/console/${script}`]) {
         assert.equal((await off.send({ url, scopes: null })).statusCode, 404, url)
       }

@@ -18,7 +18,7 @@ const drafts: Draft[] = [
   { method: 'POST', url: 'https://plinth.test/products', headers: [], body: '@/etc/hostname' },
 ]
 
-/** Runs a command in which `curl` prints its arguments, and returns them. */
+/** Runs a command with a substitute for `curl`, and returns the arguments that the substitute received. */
 const argumentsOf = (command: string): string[] => {
   const script = `curl() { printf '%s\\0' "$@"; }; ${command}`
   const env = { PATH: process.env.PATH, TOKEN: 'the-token' }
@@ -30,7 +30,7 @@ interface Call {
   init: { method: string; headers: Record<string, string>; body?: string }
 }
 
-/** Runs a program with a `fetch` that notes its arguments, and returns them. */
+/** Runs a program with a substitute for `fetch`, and returns the arguments of its first call. */
 const callOf = async (program: string): Promise<Call | undefined> => {
   const calls: Call[] = []
   const fetch = async (url: string, init: Call['init']) => {
@@ -43,7 +43,7 @@ const callOf = async (program: string): Promise<Call | undefined> => {
 }
 
 describe('requests copied from the API explorer', () => {
-  it('curl gets each argument unchanged, and the token from the variable', () => {
+  it('curl receives each argument unchanged, and the token from the variable TOKEN', () => {
     for (const draft of drafts) {
       const headers = draft.headers.flatMap(([name, value]) => ['-H', `${name}: ${value}`])
       const body = draft.body === null ? [] : ['--data-raw', draft.body]
@@ -61,7 +61,7 @@ describe('requests copied from the API explorer', () => {
     }
   })
 
-  it('fetch gets each value unchanged, JSON with the same content, and the token from the variable', async () => {
+  it('fetch receives the URL, method and headers unchanged, an equal body, and the token from the variable TOKEN', async () => {
     for (const draft of drafts) {
       const call = await callOf(typescriptOf(draft))
       assert.deepEqual([call?.url, call?.init.method], [draft.url, draft.method])

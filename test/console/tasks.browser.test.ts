@@ -11,7 +11,7 @@ import { createWork, type Work, workSettings } from './work.ts'
 const maxClicks = 5
 const sections = pageOf('console.md').split(/^### /m)
 
-/** Returns what the steps of a task in docs/console.md say to click: the bold texts, in their order. */
+/** Returns the bold texts in the steps of a task in docs/console.md: the elements to click, in order. */
 function documentedClicks(title: string): string[] {
   const section = sections.find((text) => text.startsWith(`${title}\n`)) ?? ''
   const steps = section.split('\n').filter((line) => /^(\d+\. | {3})/.test(line))
@@ -29,7 +29,7 @@ forEachEngine((engine) => {
     after(() => work?.close())
     const using = chromiumBrowser(() => auth.baseUrl)
 
-    it('each take at most five clicks from the overview, by the documented steps', async () => {
+    it('each take at most five clicks from the overview, which are exactly the documented ones', async () => {
       const person = await auth.person({ role: 'admin', name: 'Grace Hopper' })
       await using({}, async ({ page }) => {
         await page.goto(`${auth.baseUrl}/console/`)

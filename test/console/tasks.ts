@@ -2,25 +2,25 @@ import assert from 'node:assert/strict'
 import type { Locator, Page } from 'playwright-core'
 import type { Work } from './work.ts'
 
-/** What a person does in a task, beginning at the overview. */
+/** The actions of an operator in a task, which begins at the overview. */
 export interface Hands {
   page: Page
-  /** Clicks a part of the page whose visible text is `text`: by default, the link or button. */
+  /** Clicks `target`, by default the link or button with this text. */
   press: (text: string, target?: Locator) => Promise<void>
   /** Types into the field with a label. */
   enter: (label: string, text: string) => Promise<void>
   /** Waits until a text is shown. */
   sees: (text: string | RegExp) => Promise<void>
-  /** Called when the page shows what the documentation has a picture of. */
+  /** Called when the page is in the state that the documentation's picture shows. */
   picture: () => Promise<void>
 }
 
-/** A task of an operator. `title` is its heading in docs/console.md, `image` the name of its picture. */
+/** A task of an operator. `title` is the heading in docs/console.md, `image` the name of the picture. */
 export interface Task {
   title: string
   image: string
   run: (hands: Hands, work: Work) => Promise<void>
-  /** Checks the result at the service. */
+  /** Checks the result in the service. */
   check?: (work: Work) => Promise<void>
 }
 
@@ -162,7 +162,7 @@ function navigationLink(page: Page, name: string): Locator {
   return page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name, exact: true })
 }
 
-/** Returns hands on a page, and the texts of what they have clicked. */
+/** Returns `Hands` for a page, and the texts that have been clicked so far. */
 export function handsOn(page: Page, picture: () => Promise<void>): { hands: Hands; clicked: string[] } {
   const clicked: string[] = []
   const hands: Hands = {

@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       return { id, name, get }
     }
 
-    it('show samples of real requests, in charts that are loaded with the page', async () => {
+    it('show charts with samples of real requests', async () => {
       const { get } = await machine('Warehouse')
       for (const path of ['/products', '/products', '/products/99999']) await get(path)
       await eventually('a sample is stored', async () => {
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
           await advance()
           await (await polled).finished()
         }
-        // From here on, time passes only in `runFor`.
+        // From now on, time passes only in `runFor`.
         await poll(() => page.clock.pauseAt(Date.now() + 30_000))
         const sent: string[] = []
         page.on('request', (request) => sent.push(new URL(request.url()).pathname))
@@ -91,9 +91,9 @@ forEachEngine((engine) => {
       })
     })
 
-    it('list the busiest clients, and limit one of them', async () => {
+    it('list the busiest clients, and set limits for one of them', async () => {
       const { id, name, get } = await machine('Busy partner')
-      // Stands for another node, whose last minute has ended.
+      // Simulates another node that has counted requests in the previous minute.
       const nowMs = Date.now() - minuteMs - 10_000
       const counter = trafficCounter({
         db: auth.db,
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('find a request by its URN from the command palette, and by its id and filters on the pages', async () => {
+    it('find a request by its URN in the command palette, and by its id or with filters on the pages', async () => {
       const { id, name, get } = await machine('Lost partner')
       const problem = await get('/products/99999')
       const { instance, requestId } = JSON.parse(problem.body)
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('say how long requests are kept if an id is not found', async () => {
+    it('say, if an id is not found, how long requests are kept', async () => {
       await using({ expected: /404/ }, async ({ page }) => {
         await asAdmin(page, '/requests/no-such-request')
         await page.getByText(/Requests are kept for 24 hours/).waitFor()
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('show a user without the scope admin only the other pages', async () => {
+    it('are hidden from a user without the admin scope, and send no requests', async () => {
       const user = await auth.person()
       await using({}, async ({ page, requests }) => {
         await page.goto(`${auth.baseUrl}/console/`)

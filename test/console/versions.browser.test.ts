@@ -8,7 +8,7 @@ import { chromiumBrowser, logIn } from './browser.ts'
 
 const retired = { PLINTH_VERSIONS: JSON.stringify({ v1: { status: 'retired', successor: 'v2' } }) }
 
-/** Returns a function that sends POST as a machine client with every scope. */
+/** Returns a function that sends POST requests as a machine client with every scope. */
 async function machine(auth: ReturnType<typeof authService> & Pick<Real, 'baseUrl'>) {
   const { id, secret } = await auth.client({ name: 'Shop', grants: ['client_credentials'], redirectUris: [] })
   const form = { grant_type: 'client_credentials', client_id: id, client_secret: secret ?? '' }
@@ -26,10 +26,10 @@ onSqlite((engine) => {
     const auth = authService(engine, retired)
     const using = chromiumBrowser(() => auth.baseUrl)
 
-    it('reads and changes everything in v2, whose lists are objects', async () => {
+    it('reads and changes data only through v2, whose lists are objects; no request fails', async () => {
       const person = await auth.person({ role: 'admin', name: 'Grace Hopper' })
       const post = await machine(auth)
-      // The table has two pages.
+      // With 105 rows, the table has two pages.
       for (let n = 1; n <= 105; n++) await post('/v2/products', { name: `Lamp ${n}`, price: n })
       await post('/v2/api/webhooks', { event: '*', callbackUrl: 'http://127.0.0.1:9/', description: 'Stock' })
       await using({}, async ({ page, open, requests }) => {
@@ -42,7 +42,7 @@ onSqlite((engine) => {
         await grid.getByText('Lamp 1', { exact: true }).waitFor()
         for (const last of [100, 105]) {
           await eventually(`row ${last} is shown`, async () => {
-            // The end moves once the second page has been read.
+            // Reading the second page makes the table longer.
             await box.evaluate((element) => element.scrollTo(0, element.scrollHeight))
             return grid.getByText(`Lamp ${last}`, { exact: true }).isVisible()
           })
@@ -75,14 +75,14 @@ onSqlite((engine) => {
       })
     })
 
-    it('lists in the explorer the operations of v2 and those without a version, and sends them', async () => {
+    it('sends operations of v2 and operations without a version from the explorer', async () => {
       const person = await auth.person({ role: 'admin' })
       await using({}, async ({ page, open, requests }) => {
         await page.goto(`${auth.baseUrl}/console/explorer?operation=listProducts`)
         await logIn(page, person)
         await open('/explorer?operation=listProducts')
         await page.getByRole('button', { name: 'Send' }).click()
-        // The response is shown as it is.
+        // The explorer shows the body unchanged.
         await page.getByText('"items": [').waitFor()
         await page.getByText('/v2/products', { exact: true }).first().waitFor()
         await open('/explorer?operation=livez')

@@ -32,7 +32,7 @@ forEachEngine((engine) => {
       return made
     }
 
-    it('register a webhook, show its secret once, find out why a delivery failed, and send it again', async () => {
+    it('webhooks: registers one, shows its secret and why a delivery failed, and sends the delivery again', async () => {
       const person = await auth.person({ role: 'admin' })
       const target = await endpoint()
       target.status = 503
@@ -50,7 +50,7 @@ forEachEngine((engine) => {
         await page.getByRole('button', { name: 'Send a test' }).click()
         await page.getByLabel('Event').last().selectOption('product.created')
         await page.getByRole('button', { name: 'Send', exact: true }).click()
-        // The service may have sent it again by itself.
+        // The service may already have retried the delivery.
         await page.getByText('http 503').first().waitFor()
         await page.getByText('Response', { exact: true }).first().click()
         await page.getByText('x-reason: maintenance').first().waitFor()
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('request a report by its form, show its end, download and delete it', async () => {
+    it('reports: requests one with the form, shows its completion, downloads and deletes it', async () => {
       const person = await auth.person({ role: 'admin' })
       await using({}, async ({ page }) => {
         await page.goto(`${auth.baseUrl}/console/reports/new`)
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('send a request as the person, copy it without the token, and end it when the person leaves', async () => {
+    it('API explorer: sends a request as the user, copies it without the token, and aborts it when the user leaves the page', async () => {
       const person = await auth.person({ role: 'admin' })
       await using({}, async ({ page, context }) => {
         await context.grantPermissions(['clipboard-read', 'clipboard-write'])

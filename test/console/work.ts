@@ -19,21 +19,21 @@ interface Answer {
 }
 
 export interface Work {
-  /** The client whose requests are the work. */
+  /** The client that sends the requests. */
   clientId: string
   /** A webhook whose endpoint responds with 503 until `repair` is called. */
   failing: { id: string; deliveryId: string; repair: () => void }
   reportId: string
-  /** An API key whose requests reached its rate. */
+  /** An API key that has reached its rate limit. */
   key: { id: string; name: string }
   /** A user who is logged in to two clients in two browsers, and the access tokens of the clients. */
   user: Person
   logins: { laptop: string; phone: string }
-  /** The `instance` of a problem: the request with status 422. */
+  /** The id of a request that got a 422. */
   requestId: string
   /** Sends a request as the client. */
   send: Send
-  /** Requests a backup, and waits until it is made. */
+  /** Requests a backup, and waits until it is completed. */
   backUp: () => Promise<void>
   /** Returns the status of a request with an access token. */
   statusOf: (accessToken: string) => Promise<number>
@@ -41,7 +41,7 @@ export interface Work {
   close: () => void
 }
 
-/** Settings with which the work reaches limits and uses a deprecated version, and with which backups can be made. */
+/** Settings that give reports a low rate limit, deprecate v1, and enable backups. */
 export const workSettings = {
   PLINTH_RATE_LIMIT_REPORTS: '5/3600',
   PLINTH_VERSIONS: JSON.stringify({
@@ -53,7 +53,7 @@ export const workSettings = {
 
 const titles = ['Sorting', 'Compilers', 'Queues', 'Graphs', 'Numbers', 'Networks', 'Types', 'Proofs']
 
-/** Does what clients and users do: rows, deliveries that succeed and fail, reports, errors, limits, and logins. */
+/** Creates what clients and users leave behind: rows, successful and failed deliveries, reports, errors, and logins. */
 export async function createWork(real: Real): Promise<Work> {
   const shop = await clientOf(real, 'Shop', everyScope)
   const operator = await clientOf(real, 'Deployment', `${everyScope} admin`)
@@ -152,7 +152,7 @@ async function addRows(send: Send): Promise<void> {
   assert.equal(status, 204)
 }
 
-/** Registers a webhook that works and one that fails, and waits until one of its deliveries has failed. */
+/** Registers a working and a failing webhook, and waits for a delivery attempt to each. */
 async function addWebhooks(send: Send, address: string): Promise<{ id: string; deliveryId: string }> {
   const hook = (description: string, event: string, path: string) =>
     created(send, '/api/webhooks', { event, callbackUrl: address + path, description })
@@ -169,7 +169,7 @@ async function addWebhooks(send: Send, address: string): Promise<{ id: string; d
   return { id: String(failing.id), deliveryId: String(delivery.id) }
 }
 
-/** Completes a report, and requests more until the limit. */
+/** Requests a report, waits until it is completed, and requests more until one gets a 429. */
 async function addReports(send: Send): Promise<string> {
   const { taskId } = await created(send, '/api/reports', { reportType: 'products', format: 'csv' })
   await eventually('the report is completed', async () => {
@@ -184,7 +184,7 @@ async function addReports(send: Send): Promise<string> {
   return String(taskId)
 }
 
-/** Creates an API key, and sends requests with it until its rate. */
+/** Creates an API key, and sends requests with it until one gets a 429. */
 async function exhaustKey(operate: Send, send: Send): Promise<{ id: string; name: string }> {
   const { id, key } = await created(operate, '/api/keys', { name: 'Batch import', rate: '20/3600' })
   const headers = { 'x-api-key': String(key) }

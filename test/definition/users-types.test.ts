@@ -15,7 +15,7 @@ const notes = { path: '/notes', noun: 'note', body } as const
 const fields = Type.Object({ tenant: Line(1, 40), level: Type.Integer() })
 
 describe('the types of plinth({ users, claims })', () => {
-  it('derive the argument of claims from fields and roles, and the rules from claims and roles', () => {
+  it('check `claims` against the declared fields, and access rules against the declared claims and roles', () => {
     const { collection } = plinth({
       users: { fields: Type.Object({ tenant: Line(1, 40) }), roles: ['member', 'auditor'], own: ['phone'] },
       claims: ({ user, client }) => ({ tenant: user?.tenant ?? client.labels.tenant }),
@@ -33,7 +33,7 @@ describe('the types of plinth({ users, claims })', () => {
     collection({ ...notes, access: (caller) => ({ tenant: caller.tenant }) })
   })
 
-  it('reject fields, labels and roles that are undeclared or may be absent', () => {
+  it('reject `claims` that use undeclared fields or roles, or values that may be absent', () => {
     // @ts-expect-error No such field.
     plinth({ users: { fields }, claims: ({ user }) => ({ tenant: user?.company }) })
     // @ts-expect-error A machine client has no user.
@@ -69,9 +69,9 @@ describe('the types of plinth({ users, claims })', () => {
   it('reject invalid fields, roles and options', () => {
     // @ts-expect-error No such field.
     assert.throws(() => plinth({ users: { fields, own: ['company'] } }), DefinitionError)
-    // @ts-expect-error Administrators alone set roles.
+    // @ts-expect-error Only administrators set roles.
     assert.throws(() => plinth({ users: { fields, roles: ['member'], own: ['role'] } }), DefinitionError)
-    // @ts-expect-error The address for logging in.
+    // @ts-expect-error Users log in with this address.
     assert.throws(() => plinth({ users: { fields, own: ['email'] } }), DefinitionError)
     // @ts-expect-error No such field.
     assert.throws(() => plinth({ users: { fields, userinfo: ['company'] } }), DefinitionError)
@@ -83,7 +83,7 @@ describe('the types of plinth({ users, claims })', () => {
     assert.throws(() => plinth({ users: { rolls: ['member'] } }), DefinitionError)
   })
 
-  it('make users and claims optional', () => {
+  it('allow `users` and `claims` to be omitted', () => {
     const { collection } = plinth({ users: { fields, roles: ['member'] } })
     collection({ ...notes, access: (caller) => caller.is('member') })
     // @ts-expect-error There are no claims.
@@ -186,7 +186,7 @@ describe('plinth({ users })', () => {
     ])
   })
 
-  it('refuses another service(), and the users exported by the package', () => {
+  it('has collections and users that any other service() rejects, and rejects the package’s users', () => {
     assert.throws(() => plainService({ resources: [own] }), /\/notes: it needs the users of its plinth\(\)/)
     assert.throws(
       () => plinth({ users: {} }).service({ resources: [own] }),

@@ -9,7 +9,7 @@ import { bundledLicences, isPermissive, licencesOf, licencesPage } from '../../s
 const page = fileURLToPath(new URL('../../docs/licences.md', import.meta.url))
 
 describe('docs/licences.md', () => {
-  it('lists every package of an installation, all with permissive licences', () => {
+  it('lists every production dependency; all have permissive licences', () => {
     const text = licencesPage(licencesOf())
     if (process.env.UPDATE) writeFileSync(page, text)
     assert.equal(readFileSync(page, 'utf8'), text, 'UPDATE=1 writes the page')
@@ -17,7 +17,7 @@ describe('docs/licences.md', () => {
     for (const name of Object.keys(dependencies)) assert.match(text, new RegExp(`^\\| ${name} \\| `, 'm'))
   })
 
-  it('has only permissive licences in the build of the console, too', () => {
+  it('the console’s build contains only packages with permissive licences', () => {
     const bundled = bundledLicences()
     assert.ok(bundled.some(({ name }) => name === 'react'))
     assert.deepEqual(
@@ -26,7 +26,7 @@ describe('docs/licences.md', () => {
     )
   })
 
-  it('refuses a package with another licence or none, and names it', () => {
+  it('licencesOf throws for packages with a licence that is not permissive, or with none, and names them', () => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-licences-'))
     const packages = {
       '': { version: '1.0.0' },
@@ -49,6 +49,6 @@ describe('docs/licences.md', () => {
     ['(MIT AND LGPL-3.0-only)', false],
     ['SEE LICENSE IN LICENSE', false],
   ] as const) {
-    it(`${expected ? 'accepts' : 'refuses'} ${expression}`, () => assert.equal(isPermissive(expression), expected))
+    it(`isPermissive returns ${expected} for ${expression}`, () => assert.equal(isPermissive(expression), expected))
   }
 })

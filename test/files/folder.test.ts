@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { folderResults } from '../../src/files/folder.ts'
 import type { ByteRange, ResultStore } from '../../src/files/store.ts'
 
-describe('results in a folder', () => {
+describe('the results folder', () => {
   let parent: string
   let folder: string
   let results: ResultStore
@@ -58,7 +58,7 @@ describe('results in a folder', () => {
     assert.equal(statSync(join(folder, 'private.csv')).mode & 0o777, 0o600)
   })
 
-  it('opens a range, including both of its ends', async () => {
+  it('reads a byte range with both ends included', async () => {
     const writer = await results.create('range')
     await writer.write('0123456789')
     await writer.finish()
@@ -66,7 +66,7 @@ describe('results in a folder', () => {
     assert.equal(await read('range', { start: 9, end: 9 }), '9')
   })
 
-  it('leaves no file of a discarded result; discarding a finished result keeps its file', async () => {
+  it('removes the file of a discarded result, but keeps a finished result if it is discarded afterwards', async () => {
     const discarded = await results.create('given-up')
     await discarded.write('x'.repeat(200_000))
     await discarded.discard()
@@ -78,7 +78,7 @@ describe('results in a folder', () => {
     assert.deepEqual(readdirSync(folder), ['kept'])
   })
 
-  it('rejects if the file cannot be renamed; the result can still be discarded', async () => {
+  it('finish() rejects if the file cannot be renamed; the result can still be discarded', async () => {
     const writer = await results.create('doomed')
     await writer.write('x')
     rmSync(join(folder, '.doomed.part'))
@@ -122,7 +122,7 @@ describe('results in a folder', () => {
     }
   })
 
-  it('sweeps only unfinished files, optionally only those written before a given time', async () => {
+  it('sweeps only unfinished files; with a time, only those last written before it', async () => {
     await (await results.create('whole')).finish()
     for (const [name, ageSeconds] of [
       ['.old-1.part', 7_200],

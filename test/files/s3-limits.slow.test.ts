@@ -14,11 +14,11 @@ import { s3Missing, s3Server } from '../support/s3.ts'
 import { until } from '../support/timers.ts'
 
 const url = new URL('s3://bucket/reports')
-/** The process itself is busy while it loads the client, so connecting gets more time. */
+/** Only the time without data is shortened: loading the client keeps this process busy, so connecting takes time. */
 const limits = { ...s3Limits, connectMs: 3_000, silentMs: 200 }
 const environment = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret', AWS_REGION: 'us-east-1' }
 
-/** Starts a store that accepts connections, sends `sent` on each, and then nothing more. */
+/** Starts a store that accepts connections, sends `sent` on each after the first data, and then sends nothing more. */
 async function silentStore(sent = '') {
   const sockets = new Set<Socket>()
   let accepted = 0
@@ -44,7 +44,7 @@ async function silentStore(sent = '') {
 }
 
 describe('the S3 limits', () => {
-  it('are 3 s to connect, 10 s without data, 32 connections for requests and one more for each download', () => {
+  it('are 3 s to connect, 10 s without data, and 32 connections for requests besides those for downloads', () => {
     const expected = { connectMs: 3_000, silentMs: 10_000, requestSockets: 32, downloadSockets: maxDownloadsInAll }
     assert.deepEqual(s3Limits, expected)
   })
@@ -61,7 +61,7 @@ describe('an unresponsive S3 store', () => {
     ['sweepTemporary', (results) => results.sweepTemporary()],
   ]
   for (const [name, run] of operations) {
-    it(`makes ${name} fail as unavailable after it connects, and leaves no connection open`, async () => {
+    it(`makes ${name} fail with ResultsUnavailable after connecting, and no connection stays open`, async () => {
       store = await silentStore()
       await assert.rejects(run(s3Results(url, limits)), ResultsUnavailable)
       // On a busy machine the timeout can end before this process has accepted the connection.
@@ -77,13 +77,13 @@ describe('an unresponsive S3 store', () => {
     await assert.rejects(writer.finish(), ResultsUnavailable)
   })
 
-  it('is reported as unavailable if nothing listens on its port', async () => {
+  it('is reported as unavailable if it refuses connections', async () => {
     store = await silentStore()
     store.close()
     await assert.rejects(s3Results(url, limits).open('key'), ResultsUnavailable)
   })
 
-  it('is reported as unavailable if it is overloaded', async () => {
+  it('is reported as unavailable if it responds with 503', async () => {
     store = await silentStore('HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\n\r\n')
     await assert.rejects(s3Results(url, limits).open('key'), ResultsUnavailable)
   })
@@ -99,7 +99,7 @@ describe('an unresponsive S3 store', () => {
     await until(() => store.connections() === 0)
   })
 
-  it('has its connection closed if the client disconnects while a result is opened or read', async () => {
+  it('loses its connection if opening a result is aborted or the reader stops', async () => {
     store = await silentStore()
     const gone = new AbortController()
     const opening = s3Results(url, { ...limits, silentMs: 600_000 }).open('key', undefined, gone.signal)
@@ -135,7 +135,7 @@ onSqlite((engine) => {
       ['GET', '/download'],
       ['DELETE', ''],
     ] as const) {
-      it(`503 with Retry-After for ${method} …${part}`, async () => {
+      it(`503 with Retry-After for ${method} /api/reports/{id}${part}`, async () => {
         const payload = { reportType: 'books', format: 'csv' }
         const id = (await test.send({ method: 'POST', url: '/api/reports', payload })).json().taskId
         const result = { resultKey: 'key', sizeBytes: 1, sha256: 'x', expiresAt: '2026-03-08T12:00:00.000Z' }
@@ -165,7 +165,7 @@ describe('an S3 store with many downloads in progress', { skip: s3Missing }, () 
     stop()
   })
 
-  it('still accepts uploads, removals and other downloads while the clients of 70 downloads do not read', async () => {
+  it('still accepts uploads, removals and other downloads while 70 downloads are not read', async () => {
     const large = await results.create('large')
     await large.write(Buffer.alloc(4 * 1_024 * 1_024))
     await large.finish()

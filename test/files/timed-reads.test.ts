@@ -9,7 +9,7 @@ describe('timedReads', () => {
   beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }))
   afterEach(() => mock.timers.reset())
 
-  /** A stream of the chunks that the test pushes. */
+  /** Returns a stream of the chunks that the test pushes. */
   const source = () => new Readable({ read() {} })
 
   it('yields all bytes, in order', async () => {

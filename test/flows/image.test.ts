@@ -35,11 +35,11 @@ function stages(): Stage[] {
 }
 
 const tools = { PATH: `${dirname(process.execPath)}:${process.env.PATH}` }
-/** The folder of this test that stands for an absolute path of a stage. */
+/** Returns the local folder that stands in for an absolute path of a stage. */
 const place = (stage: string, path: string) => join(folder, stage, path)
 const unreachable = /EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED/
 
-/** Replays the COPY and RUN instructions of a stage with the Node.js of this test. Throws if a command fails. */
+/** Replays the COPY and RUN instructions of a stage with this test's Node.js. Throws if a command fails. */
 async function replay({ name, steps }: Stage): Promise<void> {
   mkdirSync(place(name, 'app'), { recursive: true })
   for (const { instruction, text } of steps) {
@@ -69,7 +69,7 @@ const environmentOf = ({ steps }: Stage, stage: string) =>
   ) as Record<string, string>
 
 describe('deploy/Dockerfile', () => {
-  it('builds a service that runs as another user on a read-only file system, and stops on SIGTERM', {
+  it('builds a service that runs as an unprivileged user on a read-only file system, and stops on SIGTERM', {
     skip,
     timeout: 600_000,
   }, async (t) => {

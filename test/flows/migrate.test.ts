@@ -19,7 +19,9 @@ const rowCount = 30_000
 
 forEachEngine((engine) => {
   describe('plinth migrate, killed three times while it fills a field', () => {
-    it('resumes, writes every row once, and lets no process serve meanwhile', { timeout: 120_000 }, async () => {
+    it('resumes, writes every row once, and prevents the service from starting meanwhile', {
+      timeout: 120_000,
+    }, async () => {
       const place = await engine.place()
       const service = await realService({ DATABASE_URL: place.url })
       const env = { DATABASE_URL: place.url, PLINTH_DATA_DIR: service.dataDir, PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0' }
@@ -92,12 +94,12 @@ forEachEngine((engine) => {
   })
 })
 
-/** How often the creation of the schema is killed; long runs set MIGRATION_KILLS=50. */
+/** The number of kills during the creation of the schema; long runs set MIGRATION_KILLS=50. */
 const kills = Number(process.env.MIGRATION_KILLS ?? 5)
 
 forEachEngine((engine) => {
   describe(`plinth migrate, killed at ${kills} points while it creates the schema (T-OPS-03)`, () => {
-    it('leaves no part of it behind, and the next run creates all of it', {
+    it('leaves either no schema or the whole schema, and the next run completes it', {
       timeout: 60_000 + kills * 10_000,
     }, async (t) => {
       const service = await realService()
@@ -115,7 +117,7 @@ forEachEngine((engine) => {
       for (let kill = 0; kill < kills; kill++) {
         const place = await engine.place()
         const run = plinth(['migrate'], { ...env, DATABASE_URL: place.url })
-        // The second half of the run contains the migrations.
+        // The migrations take place in the second half of the run.
         await pause(wholeMs * (0.5 + (0.5 * kill) / kills))
         run.child.kill('SIGKILL')
         await ended(run)
@@ -133,7 +135,7 @@ forEachEngine((engine) => {
   })
 })
 
-/** Returns the tables and columns of a database, sorted; nothing for an empty one. */
+/** Returns the tables and columns of a database, sorted; empty for an empty database. */
 async function schemaOf(url: string): Promise<string[]> {
   const db = await openDatabase(url)
   const tables = await db.read.introspection.getTables().finally(db.close)
@@ -144,7 +146,7 @@ async function schemaOf(url: string): Promise<string[]> {
 
 onPostgres((engine) => {
   describe('a renamed field on two nodes', () => {
-    it('lets the earlier node keep writing while the new one serves, and rewrites no row; --tidy needs both stopped', {
+    it('lets the old node keep writing while the new one serves, and rewrites no row; --tidy is refused until both have stopped', {
       timeout: 120_000,
     }, async () => {
       const renamed = write(

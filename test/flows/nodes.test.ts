@@ -4,8 +4,6 @@ import { onPostgres, type Place } from '../support/engines.ts'
 import { type Node, type Nodes, nodesOn } from '../support/nodes.ts'
 import { eventually } from '../support/service.ts'
 
-// Runs in its own process: it starts several services and waits for them.
-
 onPostgres((engine) => {
   describe('three processes on one database, each with one role', () => {
     let place: Place
@@ -27,7 +25,7 @@ onPostgres((engine) => {
       await place.remove()
     })
 
-    it('a token of `auth` requests a report from `api`, which `worker` generates', async () => {
+    it('with a token from `auth`, a client requests a report at `api`, and `worker` generates it', async () => {
       const token = await auth.token()
       const created = await api.call('POST', '/products', { token, body: { name: 'Lamp', price: 12.5 } })
       assert.equal(created.status, 201, created.text)
@@ -43,7 +41,7 @@ onPostgres((engine) => {
       assert.match(text, /Lamp/)
     })
 
-    it('404 for what a process does not serve; each is live and ready', async () => {
+    it('404 for the routes of other roles; each process is live and ready', async () => {
       const token = await auth.token()
       const statuses = async (node: Node) => [
         (await node.call('GET', '/products', { token })).status,
@@ -74,7 +72,7 @@ onPostgres((engine) => {
       assert.match(stdout, new RegExp(` ${worker.child.pid} +live +\\S+ +worker +-?\\d+ ms +\\d+ s ago\\n`))
     })
 
-    it('exit code 2 for a process with another base URL or store of counts, before it changes anything', async () => {
+    it('exit code 2 for a process whose base URL and Redis setting differ from the other processes’', async () => {
       const { code, stderr } = await nodes.fails({
         PLINTH_BASE_URL: 'https://other.test',
         REDIS_URL: 'redis://127.0.0.1:1/0',

@@ -10,8 +10,6 @@ import { type Node, type Nodes, nodesOn } from '../support/nodes.ts'
 import { type PgBouncerUnderTest, pgbouncer, pgbouncerMissing } from '../support/pgbouncer.ts'
 import { eventually } from '../support/service.ts'
 
-// Runs in its own process: it starts a service and PgBouncer, and waits for them.
-
 onPostgres((engine) => {
   describe('PgBouncer in transaction mode', { skip: pgbouncerMissing }, () => {
     const role = `plinth_pooled_${randomBytes(4).toString('hex')}`
@@ -58,7 +56,7 @@ onPostgres((engine) => {
       await pooler.say('reconnect')
     })
 
-    describe('and a service behind it', () => {
+    describe('a service that connects through it', () => {
       let node: Node
       let token: string
       before(async () => {
@@ -68,7 +66,7 @@ onPostgres((engine) => {
       const call = (method: string, path: string, body?: object) =>
         node.call(method, path, { token, ...(body && { body }) })
 
-      it('has created its tables, and sends its requests through the pooler', async () => {
+      it('creates its tables, and connects to the pooler and directly to the server', async () => {
         assert.match((await nodes.command('migrate', '--plan')).stdout, /^The schema is up to date\n$/)
         const { rows } = await pooler.say('show clients')
         assert.ok(rows.some(({ application_name: name }) => name === 'plinth'))
@@ -77,7 +75,7 @@ onPostgres((engine) => {
         assert.ok(names.rows.some(({ name }) => /^plinth \S+ \d+$/.test(name)))
       })
 
-      it('writes and reads at the same time, with fewer server connections than requests', async () => {
+      it('201 and 200 for parallel writes and reads', async () => {
         const created = await Promise.all(
           Array.from({ length: 40 }, (_, n) => call('POST', '/products', { name: `Lamp ${n}`, price: n + 1 })),
         )
@@ -91,7 +89,7 @@ onPostgres((engine) => {
         assert.deepEqual(new Set(read.map(({ status }) => status)), new Set([200]))
       })
 
-      it('lists, sorts, filters and searches', async () => {
+      it('lists, sorts and searches, and creates the text index', async () => {
         const paths = ['/products?limit=5', '/products?sort=-name', '/products?q=amp%203', '/v2/products?limit=1']
         for (const path of paths) assert.equal((await call('GET', path)).status, 200, path)
         assert.equal((await call('GET', '/products?q=amp%203&limit=50')).json().length, 11)
@@ -131,7 +129,7 @@ onPostgres((engine) => {
         }
       })
 
-      it('is listed, prevents `plinth migrate` from changing rows, and leaves no lock behind', async () => {
+      it('is listed as live, holds one advisory lock, and releases it when it stops', async () => {
         const [{ status, pid }] = (await call('GET', '/api/nodes')).json()
         assert.deepEqual([status, pid], ['live', node.child.pid])
         const locks = async () =>

@@ -19,11 +19,11 @@ import {
 import { clusterMissing, type PostgresServer, postgresServer, standbyOf, urlAt } from '../support/postgres-cluster.ts'
 import { type RealService, realService } from '../support/service.ts'
 
-/** How often each fault is repeated; long runs set FAULTS=20. */
+/** How often each fault occurs; long runs set FAULTS=20. */
 const rounds = Number(process.env.FAULTS ?? 1)
 const timeout = 120_000 + rounds * 60_000
 
-describe('faults of PostgreSQL and of the network to it', { skip: clusterMissing }, () => {
+describe('faults of PostgreSQL and its network', { skip: clusterMissing }, () => {
   let server: PostgresServer
   let proxy: FaultProxy
   let service: RealService
@@ -47,7 +47,7 @@ describe('faults of PostgreSQL and of the network to it', { skip: clusterMissing
   })
 
   const ledger = emptyLedger()
-  /** Sends requests while `fault` runs. After its cure, expects a healthy service that has lost no acknowledged write. */
+  /** Sends requests while `fault` runs. Afterwards, expects a healthy service that has lost no acknowledged write. */
   const during = async (t: TestContext, run: string, fault: (ledger: Ledger) => Promise<unknown>) => {
     for (let round = 0; round < rounds; round++) {
       const load = startLoad(service, ledger, { run: `${run}-${round}`, hookUrl: hooks.url })
@@ -136,7 +136,7 @@ describe('faults of PostgreSQL and of the network to it', { skip: clusterMissing
 
   for (const isSilent of [false, true]) {
     const fault = isSilent ? 'is lost' : 'is replaced by a reset'
-    it(`503 if the reply to COMMIT ${fault}; a repeated key gets the committed row (F-PG-04)`, {
+    it(`503 if the reply to COMMIT ${fault}; a request with the same key gets the committed row (F-PG-04)`, {
       timeout,
     }, async () => {
       for (let round = 0; round < rounds; round++) {
@@ -166,7 +166,7 @@ describe('faults of PostgreSQL and of the network to it', { skip: clusterMissing
     })
     after(() => standby?.remove())
 
-    it('503 until it is promoted; no write and no report of any test is lost, events included', {
+    it('503 until the standby is promoted; no write, report or event of any test is lost', {
       timeout,
     }, async (t) => {
       const load = startLoad(service, ledger, { run: 'failover', hookUrl: hooks.url })

@@ -33,7 +33,7 @@ interface Answer {
   text: string
 }
 
-/** Two nodes behind a proxy, without a worker, so that the tasks of reports stay pending. */
+/** Two nodes behind a proxy, without a worker, so that report tasks stay pending. */
 interface Site {
   port: number
   httpPort: number
@@ -95,7 +95,7 @@ onPostgres((engine) => {
       const site = siteBehind(name)
       common(site)
 
-      it('logs the address of the client, not one that the client claims', async () => {
+      it('logs the client’s address, not the one in its X-Forwarded-For header', async () => {
         const headers = { 'x-forwarded-for': '203.0.113.9', 'x-request-id': `address-${name}` }
         await site.send({ path: '/products', headers, localAddress: '127.0.0.2' })
         const isRequest = (line: string) => line.includes(`"address-${name}"`)
@@ -103,7 +103,7 @@ onPostgres((engine) => {
         assert.match(line, /"address":"127\.0\.0\.2"/)
       })
 
-      it('sends the events of a stream immediately', async () => {
+      it('forwards an event of a stream before the stream ends', async () => {
         const created = await post(site, '/api/reports', { reportType: 'products', format: 'csv' })
         assert.equal(created.status, 202, created.text)
         const path = `/api/reports/${JSON.parse(created.text).taskId}/events`
@@ -116,7 +116,7 @@ onPostgres((engine) => {
         stream.destroy()
       })
 
-      it('413 of the service for a body that is too large, 422 for a large body within the limit', async () => {
+      it('413 from the service for a body that is too large, 422 for a large body within the limit', async () => {
         const large = await post(site, '/products', { name: 'x'.repeat(900_000), price: 1 })
         assert.equal(large.status, 422, large.text)
         const tooLarge = await post(site, '/products', { name: 'x'.repeat(1_200_000), price: 1 })
@@ -127,7 +127,7 @@ onPostgres((engine) => {
 
       it('503 with Retry-After while no node responds', async () => {
         await Promise.all(site.nodes.map(({ program }) => program.stop('SIGKILL')))
-        // HAProxy closes a connection that it reuses without a response if the node behind it is gone.
+        // If the node is gone, HAProxy closes a reused connection without a response.
         const agent = new Agent({ ...site.agent.options, keepAlive: false })
         const { status, headers, text } = await site.send({ path: '/products', agent })
         assert.deepEqual([status, headers['retry-after'], JSON.parse(text).status], [503, '1', 503])
@@ -143,9 +143,9 @@ onPostgres((engine) => {
   })
 })
 
-/** What every proxy does. */
+/** Tests that every proxy must pass. */
 function common(site: Site): void {
-  it('serves HTTPS, with one connection for many requests', async () => {
+  it('serves HTTPS, and keeps the connection open for further requests', async () => {
     const first = await site.send({ path: '/products' })
     assert.equal(first.status, 200, first.text)
     assert.equal(first.headers['strict-transport-security'], 'max-age=31536000; includeSubDomains')
@@ -157,7 +157,7 @@ function common(site: Site): void {
     assert.equal(sent.reusedSocket, true)
   })
 
-  it('redirects plain HTTP', async () => {
+  it('redirects plain HTTP to HTTPS', async () => {
     const sent = plainRequest({ host: '127.0.0.1', port: site.httpPort, path: '/products', headers: localhost })
     const [response] = await once(sent.end(), 'response')
     response.resume()
@@ -203,7 +203,7 @@ const post = (site: Site, path: string, body: object) => {
 
 async function answerTo(options: RequestOptions, body = ''): Promise<Answer> {
   const sent = secureRequest({ host: '127.0.0.1', ...options, headers: { ...localhost, ...options.headers } })
-  // A refusal can arrive before the whole body was sent.
+  // A refusal can arrive before the whole body has been sent.
   const answered = once(sent, 'response')
   sent.on('error', () => {})
   sent.end(body)

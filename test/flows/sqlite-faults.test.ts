@@ -77,7 +77,7 @@ describe('a damaged SQLite file', () => {
   }
 
   for (const command of ['serve', 'migrate']) {
-    it(`exit code 2 of \`plinth ${command}\`, which names the file and the check, and writes nothing`, {
+    it(`\`plinth ${command}\`: exit code 2 with the file and the failed check; nothing is written`, {
       timeout,
     }, async () => {
       const kinds: [RegExp, (path: string) => void][] = [
@@ -100,7 +100,7 @@ describe('a damaged SQLite file', () => {
     })
   }
 
-  it('503 for a damaged row and for writes, 200 for other rows, and not ready; the file keeps its bytes', {
+  it('503 for a damaged row, writes and /readyz, 200 for other rows; the file is not changed', {
     timeout,
   }, async () => {
     const dataDir = copy()
@@ -111,7 +111,7 @@ describe('a damaged SQLite file', () => {
       await service.token()
       assert.equal((await service.call('GET', '/products/1')).status, 200)
       damage(path, leafOf(path, 'products'))
-      // Reads of all rows meet the page, unless it is in the cache.
+      // One of these reads needs the damaged page. It fails unless the page is cached.
       const damaged = await eventually('a read meets the damaged page', async () => {
         for (let id = 4_000; id > 1; id -= 5) {
           const { status, headers } = await service.call('GET', `/products/${id}`)
@@ -134,7 +134,7 @@ describe('a damaged SQLite file', () => {
       assert.equal(unready.status, 503)
       assert.equal((await service.call('GET', '/livez')).status, 200)
       await service.kill('SIGTERM')
-      // It is 1 if audit entries were still to be written.
+      // The exit code is 1 if audit entries could not be written.
       assert.ok([0, 1].includes(service.child().exitCode ?? -1))
       const lines = service
         .output()
@@ -153,7 +153,7 @@ describe('a damaged SQLite file', () => {
 })
 
 describe('a truncated write-ahead log', () => {
-  it('starts with a prefix of the acknowledged writes, whole rows and a consistent file', { timeout }, async () => {
+  it('leaves a prefix of the acknowledged writes and a consistent file after a restart', { timeout }, async () => {
     const service = await realService({ PLINTH_ROLES: 'api,auth' })
     const path = join(service.dataDir, 'plinth.db')
     try {
@@ -162,7 +162,7 @@ describe('a truncated write-ahead log', () => {
       for (let n = 0; n < 20; n++) ids.push((await product(service, `row ${n}`)).json().id)
       for (const part of [0, 1, 0.7]) {
         const { size } = await killed(service, path)
-        // The last frame is cut in the middle, then a third of the log, and then nothing but a part of the header is left.
+        // Cuts off the last 1,000 bytes, then nothing (only the kill), then the last 30 % of the log.
         truncateSync(`${path}-wal`, part === 0 ? size - 1_000 : Math.floor(part === 1 ? size : size * part))
         await service.start()
         const found = []

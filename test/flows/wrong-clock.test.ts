@@ -11,7 +11,10 @@ import { eventually, type RealService, realService } from '../support/service.ts
 
 const minutes = 20
 
-/** Shifts a process's clock; each SIGWINCH sets it back by 20 minutes. The database's clock is unaffected. */
+/**
+ * Returns settings that shift the clock of a process, but not the database's. Each SIGWINCH sets the process's clock
+ * back 20 minutes.
+ */
 function clockAhead(minutesAhead: number): Record<string, string> {
   const code = `
     const real = Date
@@ -62,7 +65,7 @@ forEachEngine((engine) => {
       })
       after(stopped)
 
-      it('503 at /readyz with only the reason, but 200 at /livez', async () => {
+      it('503 at /readyz with the reason, but 200 at /livez', async () => {
         const ready = await probe(node, '/readyz')
         assert.equal(ready.status, 503)
         assert.equal(ready.headers['retry-after'], '2')

@@ -17,10 +17,10 @@ async function age(db: Database): Promise<void> {
   await sql`update pgboss.job set heartbeat_on = now() - interval '10 minutes' where state = 'active'`.execute(db.read)
 }
 
-/** Two nodes: one is suspended until its lease has expired, then resumed, and must not finish its job (F-ZOMBIE, P3). */
+/** One of two nodes is suspended until its lease expires. Once resumed, it must not finish its job (F-ZOMBIE, P3). */
 onPostgres((engine) => {
   describe('a worker that resumes after being suspended past its lease', () => {
-    it('finishes nothing: there is only one result and one event, and its own file is removed', {
+    it('does not finish its report: there is one result and one event, and the worker’s file is removed', {
       timeout: 120_000 * rounds,
     }, async () => {
       const place = await engine.place()
@@ -39,7 +39,7 @@ onPostgres((engine) => {
           const body = { reportType: 'products', format: 'xlsx' }
           const id = (await first.call('POST', '/api/reports', { body })).json().taskId
           const read = () => db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-          // The file exists, so the thread is working: now suspend the whole process.
+          // The file exists, so the report is being generated: suspend the whole process.
           await eventually('the first works on it', async () => readdirSync(results).includes(`.${id}-1.part`))
           first.child().kill('SIGSTOP')
           assert.equal((await read()).status, 'in_progress')

@@ -26,7 +26,7 @@ const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
 forEachEngine((engine) => {
-  describe('the checks of the database (S-22)', () => {
+  describe('the database checks (S-22)', () => {
     let place: Place
     let db: Database
     const nowMs = Date.now()
@@ -43,7 +43,7 @@ forEachEngine((engine) => {
     const laterBy = (ms: number) => ({ databaseNow: async () => Date.now() + ms })
     const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
 
-    it('database.migrations warns about pending ones, and then makes no check of stored rows', async (t) => {
+    it('database.migrations warns about pending migrations; checks that read rows are then left out', async (t) => {
       const empty = await engine.place()
       t.after(empty.remove)
       // SQLite has no file before the first start.
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       expectCheck(await check({ definition }), 'database.tables', 'warn', /No table for invoices/)
     })
 
-    it('compares stored times with the clock of the database, also if that of the machine is wrong', async () => {
+    it('compare stored times with the database’s clock, even if the machine’s clock is wrong', async () => {
       const heartbeatAt = iso(Date.now())
       const state = { clockAheadMs: 0, startedAt: heartbeatAt, heartbeatAt, definition: '', schemaVersion: '' }
       const facts = { hostname: 'a', pid: 1, version: '1', roles: 'api', settings: '{}', resources: '{}' }
@@ -84,11 +84,11 @@ forEachEngine((engine) => {
       await run('delete from nodes')
     })
 
-    it('database.size warns if the service itself wrote most of a large database', async () => {
+    it('database.size warns if deliveries or other records of the service make up most of a large database', async () => {
       const gib = 1024 ** 3
       const sized = (...sizes: [table: string, bytes: number][]) =>
         check({ tableSizes: async () => sizes.map(([table, bytes]) => ({ table, bytes })) })
-      expectCheck(await check(), 'database.size', 'pass', /the largest: \w+ [\d.]+ kB, /)
+      expectCheck(await check(), 'database.size', 'pass', /the largest: [\w.]+ [\d.]+ kB, /)
       expectCheck(await sized(['deliveries', 2 * gib], ['products', gib]), 'database.size', 'warn', /3\.2 GB.*webhooks/)
       expectCheck(await sized(['deliveries', 2 * gib], ['products', 2 * gib]), 'database.size', 'pass')
       expectCheck(await sized(['deliveries', gib], ['products', 9]), 'database.size', 'pass')
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('nodes.agreement warns about releases, definitions and settings that differ, and fails if nodes must not differ', async () => {
+      it('nodes.agreement warns about different releases and definitions, and fails for different base URLs', async () => {
         await store('a')
         await store('b', { hostname: 'beta', startedAt: iso(nowMs + 1) })
         expectCheck(await check(), 'nodes.agreement', 'pass', /^All 2 nodes agree/)
@@ -191,7 +191,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('keys.signing warns if the key is too old, and names its successor', async () => {
+    it('keys.signing says when the key’s successor starts to sign, and warns if the key is too old', async () => {
       expectCheck(await check(), 'keys.signing', 'pass', /first start creates it/)
       const key = await createKey(seal, iso(nowMs), iso(nowMs))
       const next = { ...key, kid: 'next', activeFrom: iso(nowMs + 90 * dayMs) }
@@ -206,7 +206,7 @@ forEachEngine((engine) => {
       expectCheck(await check(laterBy(184 * dayMs)), 'keys.signing', 'warn', /signed for 94 days, .*plinth keys rotate/)
     })
 
-    it('keys.passwords fails for a low cost, and warns about stored hashes with --deep', async () => {
+    it('keys.passwords warns, with --deep, about stored hashes with a low cost', async () => {
       const hash = (memory: number) => `$argon2id$v=19$m=${memory},t=1,p=1$c2FsdA$dGFn`
       for (const [id, memory] of [47_104, 47_103].entries()) {
         await run(`insert into users (name, name_key, email, email_key, created_at, updated_at, revision, shares_second)
@@ -278,7 +278,7 @@ forEachEngine((engine) => {
       expectCheck(await check(), 'webhooks.endpoints', 'warn', /^1 active, 1 failing, 1 disabled/)
     })
 
-    it('webhooks.deliveries warns about due deliveries, and fails after an hour', async () => {
+    it('webhooks.deliveries warns about deliveries that have been due for 5 minutes, and fails after an hour', async () => {
       expectCheck(await check(), 'webhooks.deliveries', 'pass', /^0 deliveries/)
       const deliveries = Array.from({ length: 81 }, (_, at) => ({
         ...{
@@ -303,7 +303,7 @@ forEachEngine((engine) => {
       expectCheck(await check(laterBy(61 * minuteMs)), 'webhooks.deliveries', 'fail', /due for 1 hour/)
     })
 
-    it('audit.chain fails for an altered entry; only --deep verifies those before the newest 1,000', async () => {
+    it('audit.chain fails for an altered entry; only --deep verifies entries before the newest 1,000', async () => {
       const entries = Array.from({ length: 1_002 }, () => ({
         ...theService,
         event: 'key.created' as const,
@@ -322,7 +322,7 @@ forEachEngine((engine) => {
       expectCheck(await check({ readSealer: async () => null }), 'audit.chain', null)
     })
 
-    it('audit.chain verifies archived entries only with --deep, and counts what it verified', async (t) => {
+    it('audit.chain verifies archived entries only with --deep, and states how many entries it verified', async (t) => {
       const archived = await engine.migratedPlace()
       const other = await openDatabase(archived.url, { setTimer: patient })
       const { folder, remove } = newFolder()
@@ -379,7 +379,7 @@ forEachEngine((engine) => {
       }
       afterEach(() => run('delete from backups'))
 
-      it('backups.schedule warns in production if none are configured', async () => {
+      it('backups.schedule warns in production if no backups are configured', async () => {
         expectCheck(await check(), 'backups.schedule', 'pass')
         expectCheck(await check({}, production), 'backups.schedule', 'warn', /Set PLINTH_BACKUP/)
       })
@@ -399,7 +399,7 @@ forEachEngine((engine) => {
         expectCheck(await check(at('2026-03-03T09:00:00Z'), env), 'backups.schedule', 'fail', /^The disk is full/)
       })
 
-      it('backups.schedule passes while the first backup is made, and warns if it failed once', async () => {
+      it('backups.schedule passes while the first backup is being made, and warns if it failed once', async () => {
         const first = await check(at('2026-03-01T02:00:00Z'), env)
         expectCheck(first, 'backups.schedule', 'pass', /none was due/)
         await store('2026-03-01', 'running')
@@ -447,7 +447,7 @@ onSqlite((engine) => {
       expectCheck(report, 'database.reachable', 'fail', /file is not a database/)
     })
 
-    it('database.integrity fails for rows without their references and for damaged pages, only with --deep', async () => {
+    it('database.integrity, a deep check, fails for rows that refer to missing rows and for damaged pages', async () => {
       expectCheck(await check(), 'database.integrity', null)
       expectCheck(await check({ isDeep: true }), 'database.integrity', 'pass')
       const db = new DatabaseSync(path, { enableForeignKeyConstraints: false })
@@ -540,7 +540,7 @@ onPostgres((engine) => {
     it('database.connections warns if the nodes can open more connections than the server has', async (t) => {
       expectCheck(await check(), 'database.connections', 'pass', /; 0 nodes can open 0/)
       const { rows } = await client.query(`select current_setting('max_connections')::int as max`)
-      // As in docs/scaling.md: 35 connections of each node, of which 20 remain if there is a pooler.
+      // The totals of the table in docs/scaling.md: a node opens at most 35 connections, or 20 without those to a pooler.
       const nodes = Math.ceil(rows[0].max / 35)
       for (let node = 1; node <= nodes; node++) {
         const held = new pg.Client({ connectionString: place.url, application_name: `plinth host ${node}` })
@@ -554,7 +554,7 @@ onPostgres((engine) => {
       expectCheck(pooled, 'database.connections', 'pass', counts)
     })
 
-    it('database.indexes warns without amcheck, and passes with it, only with --deep', async () => {
+    it('database.indexes, a deep check, warns without amcheck and passes with it', async () => {
       expectCheck(await check(), 'database.indexes', null)
       expectCheck(await check({ isDeep: true }), 'database.indexes', 'warn', /create extension amcheck/)
       await client.query('create extension amcheck')

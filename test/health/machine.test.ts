@@ -169,7 +169,7 @@ describe('the checks of files', () => {
     )
   })
 
-  it('files.results fails if the folder is a file, or is in a file', async () => {
+  it('files.results fails if the path of the folder, or a part of it, is a file', async () => {
     expectCheck(await check(), 'files.results', 'pass', /results/)
     writeFileSync(join(dataDir, 'results'), '')
     expectCheck(await check(), 'files.results', 'fail', /results is not a folder/)
@@ -177,7 +177,7 @@ describe('the checks of files', () => {
     expectCheck(await check({ PLINTH_RESULTS_URL }), 'files.results', 'fail', /results is not a folder/)
   })
 
-  it('keys.master fails if the key of an existing database is missing, or is not a key', async () => {
+  it('keys.master fails if the key of an existing database is missing, or has the wrong length', async () => {
     expectCheck(await check(), 'keys.master', 'warn', /There is none yet/)
     writeFileSync(join(dataDir, 'plinth.db'), '')
     expectCheck(await check(), 'keys.master', 'fail', /cannot be decrypted → Restore/)
@@ -204,7 +204,7 @@ describe('the checks of the certificate', () => {
     examined({ PLINTH_DATA_DIR: place.folder, ...env }, { now: () => madeMs + day * dayMs })
   const given = (file: string, key = file) => ({ PLINTH_TLS_CERT_FILE: file, PLINTH_TLS_KEY_FILE: key })
 
-  it('tls.expiry warns 30 days before the end, and fails 7 days before it and afterwards', async () => {
+  it('tls.expiry warns 30 days before the certificate expires, and fails 7 days before', async () => {
     expectCheck(await at(366), 'tls.expiry', 'pass', /Valid for 30 days/)
     expectCheck(await at(368), 'tls.expiry', 'warn', /expires on 2027-02-01 → Restart the service/)
     expectCheck(await at(391), 'tls.expiry', 'fail', /expires on/)
@@ -212,7 +212,7 @@ describe('the checks of the certificate', () => {
     expectCheck(await at(0, { PLINTH_TLS: 'off' }), 'tls.expiry', null)
   })
 
-  it("tls.expiry names both files of the service's authority if that expires, because a restart cannot renew it", async () => {
+  it("tls.expiry names both files of the service's CA if it is about to expire, because a restart cannot renew it", async () => {
     const authority = new X509Certificate(readFileSync(join(place.folder, 'certificates', 'authority.crt')))
     const lastDay = Math.floor((authority.validToDate.getTime() - madeMs) / dayMs)
     const later = newFolder()
@@ -230,7 +230,7 @@ describe('the checks of the certificate', () => {
     }
   })
 
-  it('tls.certificate fails if it does not cover the host of the public URL', async () => {
+  it('tls.certificate fails if the certificate does not cover the host of the public URL', async () => {
     expectCheck(await at(0, given(cert)), 'tls.certificate', 'pass', /covers localhost/)
     const other = { ...production, PLINTH_BASE_URL: 'https://other.example.com' }
     expectCheck(
@@ -241,7 +241,7 @@ describe('the checks of the certificate', () => {
     )
   })
 
-  it('tls.certificate warns in production if the service made it', async () => {
+  it('tls.certificate warns in production if the service created the certificate', async () => {
     expectCheck(await at(0), 'tls.certificate', 'pass')
     expectCheck(await at(0, production), 'tls.certificate', 'warn', /must trust explicitly/)
     expectCheck(await at(0, { ...production, ...given(cert) }), 'tls.certificate', 'pass')

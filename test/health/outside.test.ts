@@ -11,7 +11,7 @@ import { s3Missing, s3Server } from '../support/s3.ts'
 import { drivenTimers, later, until } from '../support/timers.ts'
 import { examined, expectCheck } from './support.ts'
 
-/** A server that accepts connections, and never sends anything. */
+/** Starts a server that accepts connections and never sends anything. */
 async function silentServer() {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
@@ -27,7 +27,7 @@ async function silentServer() {
   return { port, connections: () => sockets.size, close }
 }
 
-/** A proxy that forwards everything until a client sends this text, and then nothing more. */
+/** Starts a proxy that forwards nothing more from a client once it sends this text. */
 async function stallingProxy({ hostname, port }: URL, text: string) {
   const sockets = new Set<Socket>()
   const server = createServer((client) => {
@@ -48,8 +48,8 @@ async function stallingProxy({ hostname, port }: URL, text: string) {
   return { port: (server.address() as AddressInfo).port, close }
 }
 
-describe('a database that does not respond', () => {
-  it('is a failed check after the time limit, without further checks of the database', async (t) => {
+describe('database.reachable', () => {
+  it('fails after the time limit if the server does not respond; no other database check is made', async (t) => {
     const { port, connections, close } = await silentServer()
     t.after(close)
     const timers = drivenTimers()
@@ -67,7 +67,7 @@ describe('a database that does not respond', () => {
     assert.equal(JSON.stringify(report).includes('rosebud'), false)
   })
 
-  it('is a failed check if the server refuses the connection', async () => {
+  it('fails if the server refuses the connection', async () => {
     const DATABASE_URL = `postgres://127.0.0.1:${await freePort()}/plinth`
     expectCheck(await examined({ DATABASE_URL }), 'database.reachable', 'fail', /ECONNREFUSED/)
   })
@@ -75,7 +75,7 @@ describe('a database that does not respond', () => {
 
 onPostgres((engine) => {
   describe('a database that stops responding', () => {
-    it('is a failed check after the time limit, and the last check of the database', async (t) => {
+    it('fails the current check after the time limit; no further database check is made', async (t) => {
       const place = await engine.migratedPlace()
       t.after(place.remove)
       const { port, close } = await stallingProxy(new URL(place.url), 'select name from migrations')

@@ -15,7 +15,7 @@ forEachEngine((engine) => {
       return response.json<HealthReport>()
     }
 
-    it('200 with the checks that apply in their order, and the worst status', async () => {
+    it('200 with the applicable checks in order, and the worst status', async () => {
       const report = await read()
       const ids = report.checks.map(({ id }) => id)
       assert.deepEqual(
@@ -49,7 +49,7 @@ forEachEngine((engine) => {
       migrated('fail', second)
     })
 
-    it('403 without the scope admin, 401 without a token', async () => {
+    it('403 without the admin scope, 401 without a token', async () => {
       assert.equal((await service.send({ url: '/api/health' })).statusCode, 403)
       assert.equal((await service.send({ url: '/api/health', scopes: 'audit:read' })).statusCode, 403)
       assert.equal((await service.send({ url: '/api/health', scopes: null })).statusCode, 401)
@@ -63,7 +63,7 @@ onSqlite((engine) => {
     const kernelLocks = '/proc/locks'
     const skip = existsSync(kernelLocks) ? false : `${kernelLocks} does not exist`
 
-    it('200, and keeps the locks without which another process could remove the WAL', { skip }, async () => {
+    it('200; the process keeps its lock, without which another process could remove the WAL', { skip }, async () => {
       const { ino } = statSync(service.db.url.replace('file:', ''))
       const locks = () =>
         readFileSync(kernelLocks, 'utf8')
@@ -78,8 +78,8 @@ onSqlite((engine) => {
     })
   })
 
-  describe('GET /api/health on a service that is too slow', () => {
-    it('503 with Retry-After if the checks take too long', async (t) => {
+  describe('GET /api/health with slow checks', () => {
+    it('503 with Retry-After if the checks do not finish in time', async (t) => {
       const db = await engine.database()
       const { app, send } = await testApp(db, { operations: { readHealth: async () => null } })
       t.after(async () => {

@@ -16,13 +16,13 @@ export const production = { PLINTH_PROFILE: 'production', PLINTH_BASE_URL: 'http
 
 export type Environment = Record<string, string>
 
-/** A new data folder with mode 0700 in a temporary folder. */
+/** Creates a temporary data folder with mode 0700. */
 export function newFolder(): { folder: string; remove: () => void } {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-health-'))
   return { folder, remove: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
-/** Examines a service with these settings. By default, its data folder is empty, and nothing is deep. */
+/** Examines a service with these settings. By default, the data folder is empty, and no deep check is made. */
 export async function examined(env: Environment, changes: Partial<ExamineOptions> = {}): Promise<HealthReport> {
   const { folder, remove } = newFolder()
   const config = readConfig({ PLINTH_DATA_DIR: folder, ...env })
@@ -44,7 +44,7 @@ export async function examined(env: Environment, changes: Partial<ExamineOptions
   }
 }
 
-/** Asserts the status of one check, and that its detail, or else its cure, matches. Null if it does not apply. */
+/** Asserts the status of a check (null: it does not apply), and that its detail and cure match `text`. */
 export function expectCheck({ checks }: HealthReport, id: string, status: string | null, text?: RegExp): void {
   const found = checks.find((check) => check.id === id)
   assert.equal(found?.status ?? null, status, `${id}: ${found?.detail}`)

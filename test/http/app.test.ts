@@ -99,7 +99,7 @@ onSqlite((engine) => {
         const answer = await post(lines)
         assert.equal(answer.status, 400)
         assert.equal(answer.headers.connection, 'close')
-        // Fails to parse if a second response follows the problem document.
+        // This fails if a second response follows the problem document.
         isProblem(answer, 400, 'INVALID_INPUT')
       })
     }

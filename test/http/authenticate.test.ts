@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { callerOf, type Verification } from '../../src/http/policies/authenticate.ts'
+import { callerOf, type TokenVerification } from '../../src/http/policies/authenticate.ts'
 import { type Mounted, mount, send, verify } from './support.ts'
 
 const config = { scope: 'public' }
@@ -8,7 +8,7 @@ const config = { scope: 'public' }
 describe('the authenticate policy', () => {
   let mounted: Mounted
   let asked: string[]
-  const remembering = (token: string): Verification | Promise<Verification> => {
+  const remembering = (token: string): TokenVerification | Promise<TokenVerification> => {
     asked.push(token)
     if (token === 'down') return Promise.reject(new Error('the store is down'))
     return token.startsWith('slow-') ? Promise.resolve(verify(token.slice(5))) : verify(token)
@@ -22,7 +22,7 @@ describe('the authenticate policy', () => {
   })
   after(() => mounted.app.close())
 
-  const show = (caller: Verification | null) =>
+  const show = (caller: TokenVerification | null) =>
     caller && 'caller' in caller ? { ...caller.caller, scopes: [...caller.caller.scopes] } : caller
   const who = async (authorization?: string, url = '/who') => {
     asked = []
@@ -82,13 +82,13 @@ describe('the authenticate policy', () => {
     assert.deepEqual(asked, [])
   })
 
-  it('leads to a 500 if verification itself fails, because the token may be valid', async () => {
+  it('responds with 500 if verification itself fails, because the token may be valid', async () => {
     const answer = await send(mounted, { url: '/who', token: 'down' })
     assert.equal(answer.statusCode, 500)
     assert.match(String(mounted.faults.at(-1)), /the store is down/)
   })
 
-  it('leads to a 500 if a route requires the caller of a request that has no token', async () => {
+  it('responds with 500 if a route requires a caller but the request has no token', async () => {
     assert.equal((await send(mounted, { url: '/required', token: 'reader' })).json().client, 'cli_reader')
     assert.equal((await send(mounted, { url: '/required' })).statusCode, 500)
   })

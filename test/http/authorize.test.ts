@@ -28,7 +28,7 @@ describe('authorize', () => {
     assert.equal(answer.headers['www-authenticate'], undefined)
   })
 
-  it('200 for everyone on a public route, and for any valid token on an `any` route', async () => {
+  it('200 on a public route without a token or with a valid one, and on an `any` route with any valid token', async () => {
     assert.equal((await ask('GET', '/things')).statusCode, 200)
     assert.equal((await ask('GET', '/things', 'reader')).statusCode, 200)
     assert.equal((await ask('GET', '/own', 'reader')).statusCode, 200)

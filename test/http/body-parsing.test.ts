@@ -144,7 +144,7 @@ describe('request bodies', () => {
       assert.equal((await post(pen, json, { 'content-encoding': 'identity' })).statusCode, 200)
     })
 
-    it('415 or 400 for a malformed Content-Type, so that no unvalidated body reaches a handler (T-HTTP-07)', async () => {
+    it('400 or 415 for an invalid body with an unusual or malformed Content-Type; no handler sees it (T-HTTP-07)', async () => {
       const odd = [
         '\t',
         ' ',
@@ -199,11 +199,11 @@ describe('request bodies', () => {
       assert.deepEqual([none.statusCode, none.json().errorCode], [400, 'INVALID_INPUT'])
     })
 
-    it('400 INVALID_INPUT for a body that consists only of white space', async () => {
+    it('400 INVALID_INPUT for a body that consists only of white space or a byte order mark', async () => {
       for (const text of [' ', '\r\n\t ', '\ufeff']) assert.deepEqual(await code(text), [400, 'INVALID_INPUT'])
     })
 
-    it('200 for a body with a byte order mark, which is skipped (RFC 8259 §8.1)', async () => {
+    it('200 for a body with one byte order mark, which is skipped; 400 for two (RFC 8259 §8.1)', async () => {
       assert.deepEqual(await code(`\ufeff${pen}`), [200, undefined])
       assert.deepEqual(await code(`\ufeff\ufeff${pen}`), [400, 'INVALID_INPUT'])
     })
@@ -250,7 +250,7 @@ describe('request bodies', () => {
       }
     })
 
-    it('400 INVALID_INPUT for a number that a double cannot represent (RFC 7493 §2.2)', async () => {
+    it('400 INVALID_INPUT for a number beyond the precision or range of a double (RFC 7493 §2.2)', async () => {
       const numbers = ['1e400', '-1e400', '1e-400', '9007199254740992', '-9007199254740993', '1.000000000000000001']
       for (const number of [
         ...numbers,
@@ -262,7 +262,7 @@ describe('request bodies', () => {
       }
     })
 
-    it('200 for a number that a double can represent', async () => {
+    it('200 for a number within the precision and range of a double', async () => {
       const numbers = [
         '0',
         '-0',
@@ -435,7 +435,7 @@ describe('request bodies', () => {
 
     const head = ['POST /things HTTP/1.1', 'Host: a', 'X-Forwarded-Proto: https', `Content-Type: ${json}`]
 
-    it('413 for too large a Content-Length, before the body arrives (T-HTTP-08)', async () => {
+    it('413 for a Content-Length above the limit, before the body arrives (T-HTTP-08)', async () => {
       const answer = await sendRaw(mounted, [...head, 'Connection: close', 'Content-Length: 999999999'])
       assert.equal(answer.status, 413)
       assert.equal(JSON.parse(answer.body).errorCode, 'PAYLOAD_TOO_LARGE')
@@ -496,7 +496,7 @@ describe('request bodies', () => {
       }
     })
 
-    it('400 INVALID_INPUT for any other notation in the query', async () => {
+    it('400 INVALID_INPUT for a query parameter that is not a canonical decimal', async () => {
       for (const text of odd) {
         const answer = await get(`/things/1?limit=${encodeURIComponent(text)}`)
         assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'], text)
@@ -504,7 +504,7 @@ describe('request bodies', () => {
       }
     })
 
-    it('400 INVALID_INPUT for any other notation or an out-of-range integer in the path', async () => {
+    it('400 INVALID_INPUT for a path parameter that is not a canonical decimal or is out of range', async () => {
       for (const text of [...odd.filter((text) => text !== ''), '0', '-1', `-${'9'.repeat(30)}`, '1/', '%31%00']) {
         const path = text === '1/' ? '1%2F' : text.startsWith('%') ? text : encodeURIComponent(text)
         const answer = await get(`/things/${path}`)

@@ -43,7 +43,7 @@ describe('caching', () => {
     })
 
     for (const name of ['authorization', 'x-api-key']) {
-      it(`public: only the client may store the response to ${method} with ${name} for a minute`, async () => {
+      it(`public: if a ${method} sends ${name}, only the client may store the response, for a minute`, async () => {
         const control = 'private, max-age=60, must-revalidate'
         mounted.clock.now = Date.parse('2026-03-01T12:00:00.500Z')
         const sent = { [name]: 'Basic Zm9v' }

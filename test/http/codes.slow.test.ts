@@ -38,7 +38,7 @@ forEachEngine((engine) => {
       ...more,
     })
 
-    /** For each error code, a request that causes it; the contract's codes come first. */
+    /** Requests, by the error code that they cause; the contract's codes come first. */
     const requests: Partial<Record<ProblemCode, Sent>> = {
       INVALID_INPUT: post('/users', '{'),
       MISSING_REQUIRED_FIELD: post('/users', { name: 'Ada' }),

@@ -65,7 +65,7 @@ describe('compression', () => {
       }
     })
 
-    it(`200 for HEAD with the same headers as for GET in ${coding}`, async () => {
+    it(`HEAD gets the same headers as GET if both accept ${coding}`, async () => {
       const [read, head] = [await get('/thing', coding), await get('/thing', coding, {}, 'HEAD')]
       assert.equal(head.body, '')
       for (const name of ['etag', 'content-encoding', 'content-length', 'content-type', 'vary', 'last-modified']) {
@@ -74,7 +74,7 @@ describe('compression', () => {
     })
   }
 
-  it('the same weak tag in every coding, because it identifies the content, not the bytes', async () => {
+  it('a weak tag is the same in every coding, because it identifies the content, not the bytes', async () => {
     for (const url of ['/list', '/thing?fields=text']) {
       const plain = String((await get(url)).headers.etag)
       assert.match(plain, /^W\//)
@@ -83,7 +83,7 @@ describe('compression', () => {
     }
   })
 
-  it('Vary: Accept-Encoding whether or not the response is compressed, also with If-None-Match', async () => {
+  it('Vary: Accept-Encoding whether or not the response is compressed, even with If-None-Match', async () => {
     for (const url of ['/thing', '/small', '/list', '/picture']) {
       for (const encoding of [undefined, 'gzip']) {
         assert.match(String((await get(url, encoding)).headers.vary), /\bAccept-Encoding\b/, `${url} ${encoding}`)
@@ -136,8 +136,8 @@ describe('compression', () => {
       ['"3"', 'gzip', 304, '"3"'],
       ['"3-gzip", "3"', 'gzip', 304, '"3"'],
       ['*', 'gzip', 304, '"3"'],
-      // A client that sends a tag for a coding it does not accept is probably a shared cache. A 304 would make it serve a
-      // representation that this request does not accept.
+      // A client that sends a tag for a coding it does not accept is probably a shared cache. A 304 would make the
+      // cache serve a representation that this request does not accept.
       ['"3-gzip"', undefined, 200, ''],
       ['"3-gzip"', 'br', 200, ''],
       ['"3-gzip"', 'gzip;q=0', 200, ''],

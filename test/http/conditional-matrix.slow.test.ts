@@ -20,6 +20,13 @@ forEachEngine((engine) => {
   const send = (method: Method, url: string, headers: Headers = {}, payload?: object) =>
     service.send({ method, url, headers, scopes, ...(payload && { payload }) })
 
+  /**
+   * Returns the conditions that reads are tested with. The same code evaluates them on both engines, so only every
+   * sixth is tested on PostgreSQL.
+   */
+  const ofReads = <One>(all: readonly One[]) =>
+    engine.name === 'sqlite' ? all : all.filter((_one, index) => index % 6 === 0)
+
   /** Creates a product at revision 3, last changed at the time that the table of conditions uses. */
   const product = async () => {
     const row = { name: 'Pen', nameKey: 'pen', price: 1, ...at }
@@ -51,7 +58,8 @@ forEachEngine((engine) => {
   })
 
   /**
-   * Asserts RFC 9110 §15.4.5: a 304 has the validators and caching headers of the 200, but no headers that describe content.
+   * Asserts RFC 9110 §15.4.5: a 304 has the ETag and the caching headers of the 200, but no Last-Modified and no
+   * headers that describe content.
    */
   const isBare = (answer: Answer, whole: Answer) => {
     assert.equal(answer.body, '')
@@ -97,7 +105,7 @@ forEachEngine((engine) => {
         assert.deepEqual([whole.statusCode, whole.headers.etag], [200, '"3"'], whole.body)
         assert.equal(whole.headers['last-modified'], 'Sun, 01 Mar 2026 12:00:00 GMT')
       })
-      for (const { note, headers, read } of conditions) {
+      for (const { note, headers, read } of ofReads(conditions)) {
         it(`${read} for ${note}`, async () => {
           const [get, head] = [await send('GET', url, headers), await send('HEAD', url, headers)]
           assert.equal(get.statusCode, read, get.body)
@@ -165,7 +173,7 @@ forEachEngine((engine) => {
   const weak = ['/products?limit=3', '/books', '/products?fields=id', '/products/1?fields=name', '/api/reports']
   for (const url of [...weak, '/api/webhooks', '/api/report-types', '/api/event-types']) {
     describe(`GET and HEAD ${url} (weak tag, no Last-Modified)`, () => {
-      for (const [note, headers, status] of weakConditions) {
+      for (const [note, headers, status] of ofReads(weakConditions)) {
         it(`${status} for ${note}`, async () => {
           if (url.startsWith('/products')) await product()
           const whole = await send('GET', url)

@@ -115,7 +115,7 @@ describe('conditional reads', () => {
       })
     }
 
-    it('without Content-Length, or with that of the 200 response (RFC 9110 §8.6)', async () => {
+    it('without Content-Length, or with the same value as the 200 response (RFC 9110 §8.6)', async () => {
       for (const url of ['/thing', '/things']) {
         const full = String((await read({}, url)).headers['content-length'])
         for (const method of ['GET', 'HEAD'] as const) {

@@ -1,6 +1,6 @@
 /**
- * Expected outcomes under RFC 9110 §13 for a resource at revision 3, last changed in the second `changed`: the status of GET
- * and HEAD requests, and whether PUT, PATCH and DELETE succeed. Tags are defined in §8.8.3, dates in §5.6.7.
+ * Expected outcomes under RFC 9110 §13 for a resource at revision 3, last changed in the second `changed`: the status of
+ * GET and HEAD requests, and whether PUT, PATCH and DELETE succeed. Tags are defined in §8.8.3, dates in §5.6.7.
  */
 export interface Condition {
   note: string
@@ -59,7 +59,7 @@ const ifMatch = rows('if-match', [
   ['"3";q=1', 412, 412, 'with a parameter'],
 ])
 
-/** §13.1.2: false for `*` and for a tag that matches under weak comparison. If false, reads get 304 and writes get 412. */
+/** §13.1.2: false for `*` and for a tag that matches under weak comparison. If false, reads get 304, writes 412. */
 const ifNoneMatch = rows('if-none-match', [
   ['"3"', 304, 412, 'with the current tag'],
   ['W/"3"', 304, 412, 'with the current tag as a weak tag'],
@@ -85,7 +85,7 @@ const ifNoneMatch = rows('if-none-match', [
 ])
 
 /**
- * §13.1.3: applies only to GET and HEAD. 304 if the resource did not change after that second; an invalid HTTP date is
+ * §13.1.3: applies only to GET and HEAD. 304 if the resource did not change after the given second; an invalid date is
  * ignored.
  */
 const ifModifiedSince = rows('if-modified-since', [
@@ -114,7 +114,7 @@ const ifModifiedSince = rows('if-modified-since', [
   [`${future}, ${future}`, 200, 'done', 'with two dates'],
 ])
 
-/** §13.1.4: false if the resource changed after that second; an invalid HTTP date is ignored. */
+/** §13.1.4: false if the resource changed after the given second; an invalid HTTP date is ignored. */
 const ifUnmodifiedSince = rows('if-unmodified-since', [
   [changed, 200, 'done', 'in the second of the change'],
   [earlier, 412, 412, 'a second before the change'],
@@ -140,7 +140,7 @@ const combined = (
   write: Condition['write'],
 ): Condition => ({ note: `a combination: ${note}`, headers, read, write })
 
-/** §13.2.2: first If-Match or, without it, If-Unmodified-Since; then If-None-Match or, without it, If-Modified-Since. */
+/** §13.2.2: first If-Match or else If-Unmodified-Since; then If-None-Match or else If-Modified-Since. */
 const precedence = [
   combined('If-Match true, If-Unmodified-Since false and ignored', { [M]: '"3"', [U]: earlier }, 200, 'done'),
   combined('If-Match false, If-Unmodified-Since true and ignored', { [M]: '"2"', [U]: later }, 412, 412),
@@ -207,7 +207,7 @@ export const weakConditions: readonly [note: string, headers: Record<string, str
   ['If-None-Match with a different tag and If-Modified-Since', { [N]: '"x"', [S]: future }, 200],
 ]
 
-/** Expected outcomes for a POST. Its conditions are evaluated against the collection, which has a weak tag and no date. */
+/** Expected outcomes for a POST, evaluated against the collection, which has a weak tag and no date. */
 export const additionConditions: readonly [note: string, headers: Record<string, string>, status: 201 | 412][] = [
   ['If-Match with an asterisk', { [M]: '*' }, 201],
   ['If-Match with a strong tag, which no list has', { [M]: '"3"' }, 412],
@@ -225,8 +225,8 @@ const R = 'range'
 const I = 'if-range'
 
 /**
- * Expected outcomes, under §13.2.2 including step 5 and §13.1.5, for a download of 15 bytes with a strong tag `{tag}` and no
- * date.
+ * Expected outcomes, under §13.2.2 including step 5 and §13.1.5, for a download of 15 bytes with a strong tag `{tag}`
+ * and no date.
  */
 export const downloadConditions: readonly [note: string, headers: Record<string, string>, get: number, head: number][] =
   [

@@ -107,7 +107,7 @@ describe('content negotiation', () => {
       assert.equal(await status({ accept: 'text/csv' }, '/page'), 406)
     })
 
-    it('200 regardless of Accept if the scope is `own` or `produces` is empty', async () => {
+    it('200 regardless of Accept if the route’s scope is `own` or its `produces` is empty', async () => {
       assert.equal(await status({ accept: 'text/html' }, '/own'), 200)
       assert.equal(await status({ accept: 'text/html' }, '/probe'), 200)
     })
@@ -120,9 +120,9 @@ describe('content negotiation', () => {
     })
   })
 
-  describe('Accept-Encoding that excludes uncompressed content (RFC 9110 §12.5.3)', () => {
+  describe('Accept-Encoding (RFC 9110 §12.5.3)', () => {
     const code = (encoding: string, url?: string) => status({ 'accept-encoding': encoding }, url)
-    it('406 if no supported coding is acceptable either', async () => {
+    it('406 if neither uncompressed content nor a supported coding is acceptable', async () => {
       for (const encoding of [
         'identity;q=0',
         '*;q=0',
@@ -134,7 +134,7 @@ describe('content negotiation', () => {
       }
     })
 
-    it('406 for content that is never compressed (T-HTTP-16)', async () => {
+    it('406 for content that is never compressed, if only compressed content is acceptable (T-HTTP-16)', async () => {
       assert.equal(await code('gzip, identity;q=0', '/secret'), 406)
     })
 

@@ -169,7 +169,7 @@ describe('cors', () => {
       'https://[::1]',
     ]
     for (const other of others) {
-      it(`200 or 204 without CORS headers: ${other || '(empty)'}`, async () => {
+      it(`200, or 204 for a preflight, without CORS headers: ${other || '(empty)'}`, async () => {
         const answer = await ask({ origin: other })
         assert.equal(answer.statusCode, 200)
         assert.deepEqual(family(answer.headers), [])

@@ -34,7 +34,7 @@ describe('a decimal', () => {
     )
   })
 
-  it(`preserves up to 15 digits of a JSON number in any notation, and rejects 16 or 17 digits (SEED=${seed})`, () => {
+  it(`preserves up to 15 significant digits of a JSON number, and rejects 16 or 17 (SEED=${seed})`, () => {
     fc.assert(
       fc.property(numbers, fc.boolean(), ([form, digits], hasExponent) => {
         const text = textOf(digits, form.scale)
@@ -51,7 +51,7 @@ describe('a decimal', () => {
     )
   })
 
-  it('has an example with the required precision, scale and bounds', () => {
+  it('has an example that fits its precision, scale and bounds', () => {
     const forms = [
       ...Array.from({ length: 18 }, (_, at) => ({ precision: at + 1, scale: at + 1 })),
       ...Array.from({ length: 18 }, (_, at) => ({ precision: at + 1, scale: 0 })),

@@ -19,7 +19,7 @@ describe('GET /docs in a browser', { skip }, () => {
     await service?.remove()
   })
 
-  /** Opens the page at an operation, and records every error and every request to another host. */
+  /** Opens the page at an operation, and records every error and the host of every request. */
   async function open(viewport: { width: number; height: number }, javaScriptEnabled = true) {
     const base = `https://localhost:${service.port}`
     const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport, javaScriptEnabled })

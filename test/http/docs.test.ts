@@ -27,7 +27,7 @@ const document = {
   components: { securitySchemes: { oauth2: { type: 'oauth2', flows }, bearer: {} } },
 }
 
-/** Runs the page's script as a browser would, and returns what its `fetch` returns for this URL. */
+/** Runs the page's script as a browser would, and returns what the script's `fetch` returns for `url`. */
 async function shown(script: string, url = 'https://plinth.test/openapi.json') {
   let configuration: { fetch?: (input: string) => Promise<typeof document> } = {}
   const Scalar = { createApiReference: (_place: string, given: object) => (configuration = given) }

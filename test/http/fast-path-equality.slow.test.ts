@@ -19,7 +19,7 @@ type Step =
   | { do: 'forget' }
   | { do: 'token'; name: string; scopes: string[] | null | 'revoked' }
 
-/** A request; `tag` is a condition, in which `@` stands for the last entity tag of the same path. */
+/** A request. `tag` is the value of If-None-Match, in which `@` stands for the last entity tag of the same target. */
 interface Asked {
   method: string
   path: string
@@ -137,7 +137,7 @@ const unusual = weighted<string[]>(
 function one(field: string): [number, string[]] {
   return [1, [field]]
 }
-/** The fields that most requests have, because clients send the same head again and again. */
+/** Header fields that many requests share, because real clients repeat the same head. */
 const repeated = weighted<string[]>(
   [4, ['Authorization: Bearer alice', 'Accept: */*']],
   [3, ['Authorization: Bearer bob', 'Accept-Encoding: gzip, br', 'X-Request-Id: request-0001']],
@@ -203,7 +203,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-/** The settings of the services, and the share of the requests with a token that the fast path must at least serve. */
+/** The services' settings. The fast path must serve more than `minShare` of the requests with a token. */
 const cases = {
   'limits that are reached': {
     settings: {
@@ -276,7 +276,7 @@ for (const [title, { settings, minShare }] of Object.entries(cases)) {
         }
       }
 
-      it('equal those of the policies byte for byte, and so do log lines and counts', async () => {
+      it('equal the policies’ responses byte for byte, as do log lines and the counts of deprecated calls', async () => {
         for (const one of fc.sample(step, { numRuns: steps, seed })) await run(one)
         const [fast, full] = pair.lines()
         assert.deepEqual(fast, full)
@@ -284,7 +284,7 @@ for (const [title, { settings, minShare }] of Object.entries(cases)) {
         assert.ok(fast.length > steps / 2)
       })
 
-      it('come from the fast path for many of the requests with a token', () => {
+      it('are sent for the required share of the requests with a token', () => {
         const share = 1 - pair.fast.verifier.count() / pair.full.verifier.count()
         assert.ok(share > minShare, `${share}`)
       })

@@ -16,8 +16,8 @@ import { onSqlite } from '../support/engines.ts'
 import { later } from '../support/timers.ts'
 
 /**
- * What nghttp2, the implementation in Node.js, does differently, in every server of Node.js: it ignores frames on streams
- * that it has closed and priorities, and closes the connection where only a stream has to end.
+ * Deviations of nghttp2, which implements HTTP/2 in every Node.js server: it ignores priorities and frames on closed
+ * streams, and closes the connection where RFC 7540 ends only the stream.
  */
 const ofNodeJs = [
   'closed: Sends a DATA frame after sending RST_STREAM frame',
@@ -35,7 +35,7 @@ const skip = spawnSync('h2spec', ['--version']).error ? 'h2spec is not installed
 
 onSqlite((engine) => {
   describe('h2spec', { skip }, () => {
-    it('finds no deviation from RFC 7540 and RFC 7541 but those of Node.js itself', async () => {
+    it('finds no deviations from RFC 7540 and RFC 7541 other than those of Node.js itself', async () => {
       const folder = mkdtempSync(join(tmpdir(), 'plinth-h2spec-'))
       const db = await engine.database()
       const { app } = await testApp(db, { tls: await localCertificates(folder, [], Date.now), http2: true })

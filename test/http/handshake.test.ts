@@ -12,7 +12,7 @@ import { localCertificates } from '../../src/tls/certificates.ts'
 import { later } from '../support/timers.ts'
 import { baseUrl, type Mounted, mount } from './support.ts'
 
-describe('a connection to the HTTPS listener that sends no request', () => {
+describe('an HTTPS connection on which the client sends no request', () => {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-handshake-'))
   let mounted: Mounted
   before(async () => {
@@ -29,9 +29,9 @@ describe('a connection to the HTTPS listener that sends no request', () => {
 
   for (const [what, bytes] of [
     ['no bytes', ''],
-    ['the beginning of a handshake', '\x16\x03\x01\x02\x00\x01'],
+    ['only the beginning of a handshake', '\x16\x03\x01\x02\x00\x01'],
   ]) {
-    it(`is closed without a response after sending ${what}`, async () => {
+    it(`is closed without a response if the client sends ${what}`, async () => {
       const socket = connect(port(), '127.0.0.1')
       await once(socket, 'connect')
       socket.write(Buffer.from(bytes as string, 'latin1'))

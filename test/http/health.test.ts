@@ -69,7 +69,7 @@ describe('health', () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
   })
 
-  it('a new store check at /readyz after the clock was set back', async () => {
+  it('checks the store again at /readyz after the clock was set back', async () => {
     await send(mounted, { url: '/readyz' })
     const asked = checks
     mounted.clock.now -= 3_600_000

@@ -31,7 +31,7 @@ interface Sent {
   path: string
   headers?: Record<string, string>
   body?: string
-  /** Without a token. */
+  /** If true, sends no token. */
   anonymous?: boolean
 }
 
@@ -116,10 +116,10 @@ async function answerOf(stream: ClientHttp2Stream): Promise<Answer> {
   return { status, headers: headers as IncomingHttpHeaders, body: await text(stream) }
 }
 
-/** Header fields of the connection, which HTTP/2 does not have, and the date. */
+/** Connection-specific header fields, which HTTP/2 does not allow, and the date. */
 const ofConnection = new Set(['connection', 'keep-alive', 'transfer-encoding', 'date'])
 
-/** The id of a response without a handler, which is random. */
+/** Matches the random request id of a response that no handler sent. */
 const ownId = /[\da-f]{8}-[\da-f-]{27}/g
 
 const comparable = ({ status, headers, body }: Answer) => ({
@@ -203,7 +203,7 @@ onSqlite((engine) => {
     })
 
     for (const [what, status, sent] of requests) {
-      it(`${status} for ${what}, with the headers and the body of HTTP/1.1`, async () => {
+      it(`${status} for ${what}, with the same headers and body as over HTTP/1.1`, async () => {
         const [first, second] = [await one.http1(sent), await other.http2(sent)]
         assert.equal(first.status, status, first.body)
         assert.deepEqual(comparable(second), comparable(first))
@@ -240,14 +240,14 @@ onSqlite((engine) => {
       assert.equal(status, 501)
     })
 
-    it('may have 100 streams and 64 KiB of header fields, of which 16 KiB are accepted', async () => {
+    it('is limited by SETTINGS to 100 streams and 64 KiB of header fields', async () => {
       const { session, http2 } = await started()
       await http2({ path: '/livez' })
       const { maxConcurrentStreams, maxHeaderListSize } = session.remoteSettings
       assert.deepEqual([maxConcurrentStreams, maxHeaderListSize], [100, 65_536])
     })
 
-    it('receives each event of a stream when it is sent', async () => {
+    it('receives each event of a stream as soon as it is sent', async () => {
       const events = new Readable({ read: () => {} })
       const { session } = await started({
         more: (app) => {
@@ -264,7 +264,30 @@ onSqlite((engine) => {
       await once(stream.resume(), 'end')
     })
 
-    it('ends the work for a response whose stream was reset, before and after the handler asks', async () => {
+    it('keeps event streams open next to other requests, and completes them when the service stops', async () => {
+      const { session, http2, app } = await started()
+      const opened = ['/products?name=Vise', '/products?name=Vise&fields=price'].map((path) => {
+        const headers = { accept: 'text/event-stream', authorization: `Bearer ${token(everyScope)}` }
+        const stream = session.request({ ':path': path, ':authority': 'plinth.test', ...headers })
+        const received = { stream, text: '', isComplete: false }
+        stream.setEncoding('utf8').on('data', (part) => (received.text += part))
+        stream.on('end', () => (received.isComplete = true)).on('error', () => {})
+        return received
+      })
+      const all = (holds: (received: (typeof opened)[number]) => boolean) => until(() => opened.every(holds))
+      await all(({ text }) => text.startsWith('retry: 2000\nid: '))
+      const body = JSON.stringify({ name: 'Vise', price: 12.5 })
+      const created = await http2({ method: 'POST', path: '/products', headers: json, body })
+      assert.equal(created.status, 201)
+      await all(({ text }) => text.includes('"price":12.5'))
+      const closed = app.close()
+      await all(({ isComplete }) => isComplete)
+      for (const { text } of opened) assert.match(text, /event: created\ndata: .*\n\nretry: \d+\n\n$/)
+      session.destroy()
+      await closed
+    })
+
+    it('aborts the signal of responseEnd() when a stream is reset, even if the handler gets the signal later', async () => {
       const ends: AbortSignal[] = []
       const waiting = Promise.withResolvers<void>()
       const { session } = await started({
@@ -303,7 +326,7 @@ onSqlite((engine) => {
       assert.deepEqual([status, JSON.parse(body).errorCode], [408, 'REQUEST_TIMEOUT'])
     })
 
-    it('T-HTTP-18 loses a stream whose response it does not read, and keeps the others', async () => {
+    it('T-HTTP-18 loses a stream whose response is not read, but keeps the others', async () => {
       const { session, http2 } = await started({
         stalledMs: 200,
         more: (app) => {
@@ -317,7 +340,7 @@ onSqlite((engine) => {
       assert.equal((await http2({ path: '/livez' })).status, 200)
     })
 
-    it('is closed without a request after the header timeout, and after its last one by GOAWAY', async () => {
+    it('is closed after the header timeout if it sends no request, otherwise by GOAWAY after the keep-alive timeout', async () => {
       const { session, port, http2 } = await started({ headersTimeout: 300, keepAliveTimeout: 300 })
       const unused = connect(`https://127.0.0.1:${port}`, { rejectUnauthorized: false }).on('error', () => {})
       await once(unused, 'close')
@@ -347,7 +370,7 @@ onSqlite((engine) => {
       assert.notEqual(code, constants.NGHTTP2_NO_ERROR)
     })
 
-    it('drains by GOAWAY: requests on their way are handled, then the connection ends', async () => {
+    it('is drained with GOAWAY: requests in flight are handled, then the connection ends', async () => {
       const waiting = Promise.withResolvers<void>()
       let isWaiting = false
       const { session, http2, sessions } = await started({

@@ -139,7 +139,7 @@ describe('https', () => {
       }
     })
 
-    it('301 regardless of other forwarding headers', async () => {
+    it('301 for the value http, regardless of other forwarding headers', async () => {
       const headers = {
         'x-forwarded-proto': 'http',
         forwarded: 'proto=https',

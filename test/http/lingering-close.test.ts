@@ -146,7 +146,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
 
 describe('the redirect listener', () => {
   for (const more of [[], ['Expect: foo']]) {
-    it(`delivers a 301, even if the client sends a 4 MiB body before it reads, with ${more[0] ?? 'no Expect'}`, async () => {
+    it(`delivers a 301 to a request with ${more[0] ?? 'no Expect'}, even if the client sends a 4 MiB body before it reads`, async () => {
       const server = redirectServer({ baseUrl: 'https://plinth.test', later, onHealth: () => {} }).listen(
         0,
         '127.0.0.1',

@@ -51,7 +51,7 @@ describe('method handling', () => {
     }
   })
 
-  it('204 with the methods of the literal path in Allow, even if a parameterized path also matches', async () => {
+  it('204 for OPTIONS with only the methods of the literal path in Allow, if a parameterized path also matches', async () => {
     assert.equal((await ask('OPTIONS', '/things/special')).headers.allow, 'GET, HEAD, OPTIONS')
   })
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Database } from '../../src/storage/database.ts'
-import { addBackup } from '../oauth/matrix.ts'
+import { served } from '../jobs/support.ts'
+import { addBackup, addJobRow } from '../oauth/matrix.ts'
 import { everyScope } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { type Documented, documentedApp, type Json, loggedRequest } from '../support/openapi.ts'
@@ -10,16 +11,17 @@ const scopes = `${everyScope} users:read:full admin audit:read`
 const product = { name: 'Lamp', price: 24.5 }
 const hook = { event: '*', callbackUrl: 'http://127.0.0.1:9/hook', headers: { 'x-team': 'a' }, description: 'All' }
 const machine = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
+const daily = { name: 'daily', cron: '0 8 * * *', zone: 'UTC', missed: 'once' } as const
 const report = { reportType: 'products', format: 'csv', parameters: { filter: { name: 'Lamp' } } }
 
 forEachEngine((engine) => {
-  describe('`fields` on every response', () => {
+  describe('`fields` on every operation that supports it', () => {
     let db: Database
     let documented: Documented
     let ids: Record<string, string>
     before(async () => {
       db = await engine.database()
-      documented = await documentedApp(db)
+      documented = await documentedApp(db, { jobs: served([], [daily]) })
       const make = async (url: string, payload: object = {}) => {
         const { send } = documented.service
         return (await send({ method: 'POST', url, payload, scopes })).json()
@@ -48,7 +50,7 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.insertInto('consents').values(consent).execute())
       const id = await addBackup(db, 1)
       ids = {
-        ...{ '/api/backups/{id}': id, version: 'v1' },
+        ...{ '/api/backups/{id}': id, '/api/jobs/{id}': await addJobRow(db, 1, 'failed'), version: 'v1' },
         requestId: loggedRequest.requestId,
         ...{ taskId, webhook, deliveryId: delivery },
         ...{ client: (await make('/api/clients', machine)).id, key: (await make('/api/keys', { name: 'Batch' })).id },
@@ -123,15 +125,20 @@ forEachEngine((engine) => {
     const narrowedSchema = (schema: Json): Json =>
       JSON.parse(JSON.stringify(documented.inlined(schema)), (key, value) => (key === 'required' ? undefined : value))
 
-    it('200 for existing and unknown paths, matching the documented schema', async () => {
+    /** Fields are selected from rows that are already read, so only every fifth path is tested on PostgreSQL. */
+    const ofPaths = (paths: readonly string[]) =>
+      engine.name === 'sqlite' ? paths : paths.filter((_path, index) => index % 5 === 0)
+
+    it('200 for existing and unknown fields, matching the documented schema', async () => {
       const routes = narrowed()
       assert.ok(routes.length > 15, String(routes.length))
       for (const { url, schema } of routes) {
         const paths = pathsIn(await read(url))
         assert.ok(paths.length > 3, url)
-        for (const path of paths) {
+        const loose = narrowedSchema(schema)
+        for (const path of ofPaths(paths)) {
           const part = await read(`${url}?fields=${encodeURIComponent(path)}`)
-          documented.check(narrowedSchema(schema), part, `${url} ${path}`)
+          documented.check(loose, part, `${url} ${path}`)
           const names = path.split('.')
           if (Array.isArray(part)) continue
           const isThere = !/attempts/.test(path) && !path.endsWith('nowhere')

@@ -80,7 +80,7 @@ describe('GET /problems/{code}', () => {
   })
 
   for (const name of ['unknown', 'AUTH_REQUIRED', 'auth_required', 'Auth-Required', 'constructor', '__proto__']) {
-    it(`404 for ${name}`, async () => {
+    it(`404 for /problems/${name}`, async () => {
       const answer = await get(name, browser)
       assert.equal(answer.statusCode, 404)
       assert.equal(answer.json().errorCode, 'RESOURCE_NOT_FOUND')
@@ -117,7 +117,7 @@ describe('GET /problems', () => {
     }
   })
 
-  it('406 for image/png', async () => {
+  it('406 for Accept: image/png', async () => {
     assert.equal((await get('image/png')).statusCode, 406)
   })
 })

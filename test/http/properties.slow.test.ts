@@ -5,9 +5,9 @@ import type { Database } from '../../src/storage/database.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
-/** Set SEED to reproduce the inputs of a failed run. */
+/** SEED reproduces the inputs of a failed run; RUNS is the number of inputs. */
 const seed = Number(process.env.SEED ?? 20_261_121)
-const numRuns = 150
+const numRuns = Number(process.env.RUNS ?? 60)
 /** A limit on CPU time, far above what any input needs even with garbage collection; more time means a hang. */
 const maxMs = 500
 
@@ -147,8 +147,8 @@ forEachEngine((engine) => {
       return (user + system) / 1_000
     }
     /**
-     * Asserts that there is no fault, no modified prototype and no hang. Only a request that is slow three times counts as
-     * a hang.
+     * Asserts that there is no fault, no modified prototype and no hang. Only a request that is slow three times counts
+     * as a hang.
      */
     const survives = async (sent: Sent) => {
       const before = Reflect.ownKeys(Object.prototype)

@@ -17,7 +17,7 @@ async function wire(answering: RequestListener, made: typeof ServerResponse = re
   return answer.replace(/^date: .*\r\n/im, '')
 }
 
-/** Returns the response lines with the fields sorted, because their order has no meaning (RFC 9110 §5.3). */
+/** Splits a response; sorts its fields, because their order has no meaning (RFC 9110 §5.3). */
 function parts(answer: string) {
   const [head = '', body] = answer.split('\r\n\r\n')
   const [status, ...fields] = head.split('\r\n')

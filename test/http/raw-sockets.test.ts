@@ -330,7 +330,7 @@ describe('raw bytes on a socket', () => {
     ['ends early', 'Content-Length: 14', pen.slice(0, 4)],
     ['is malformed', chunked, 'x\r\n'],
   ] as const) {
-    it(`sends no second response if a body ${what} after the response`, async () => {
+    it(`no second response if the body ${what} after the first response`, async () => {
       const socket = await open()
       socket.write(post(header).replace(secure, 'X-A: b'))
       const [first] = answersIn(String((await once(socket, 'data'))[0]))

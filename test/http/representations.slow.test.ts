@@ -47,7 +47,7 @@ forEachEngine((engine) => {
       assert.equal((await get(user, { ...gzip, 'if-none-match': String(reduced.headers.etag) })).statusCode, 200)
     })
 
-    it('304 with the tag that the client sent; 200 for a compressed tag without Accept-Encoding', async () => {
+    it('304 with the tag that the client sent; 200 for a gzip tag without Accept-Encoding', async () => {
       for (const tag of ['"1"', '"1-gzip"']) {
         const answer = await get(user, { ...gzip, 'if-none-match': tag })
         assert.deepEqual([answer.statusCode, answer.headers.etag], [304, tag])
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.equal((await get(user, { 'if-none-match': '"1-gzip"' })).statusCode, 200)
     })
 
-    it('a compressed tag in If-Match or If-None-Match of a write stands for its revision (T-RACE-01)', async () => {
+    it('a write treats a tag with a coding suffix, such as "1-gzip", as the tag of the revision (T-RACE-01)', async () => {
       const put = (tag: string, price: number) =>
         service.send({
           method: 'PUT',
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       assert.equal((await get('/products', { ...gzip, 'if-none-match': String(plain.headers.etag) })).statusCode, 304)
     })
 
-    it('no compression for the webhook secret, the response to a write, or an error', async () => {
+    it('the webhook secret, the response to a write and an error are not compressed', async () => {
       const packing = { ...gzip, accept: 'application/json' }
       const written = await service.send({
         ...{ method: 'PUT', url: user, headers: packing, scopes: full },

@@ -29,7 +29,7 @@ describe('X-Request-Id', () => {
     assert.equal(new Set(ids).size, ids.length)
   })
 
-  it("is the client's id if that consists of 8 to 64 safe characters", async () => {
+  it("is the client's id if it consists of 8 to 64 safe characters", async () => {
     for (const own of ['12345678', 'a'.repeat(64), 'Trace-1.2_3']) assert.equal(await ask(own), own)
   })
 

@@ -38,7 +38,7 @@ describe('requestIntegrity', () => {
       }
     })
 
-    it('404 or 405 for an absolute-form target, depending on its path', async () => {
+    it('404 or 405 for an absolute-form target with an unknown path or for an unsupported method', async () => {
       assert.equal(await status(`GET ${baseUrl} HTTP/1.1`, 'Host: plinth.test'), 404)
       const answer = await request(`DELETE ${baseUrl}/things HTTP/1.1`, 'Host: plinth.test')
       assert.deepEqual([answer.status, answer.headers.allow], [405, 'GET, HEAD, OPTIONS, POST'])
@@ -92,7 +92,7 @@ describe('requestIntegrity', () => {
       assert.deepEqual([answer.status, JSON.parse(answer.body).errorCode], [431, 'HEADERS_TOO_LARGE'])
     })
 
-    it('400 for chunked coding in HTTP/1.0, 501 for unknown transfer codings (RFC 9112 §6.1)', async () => {
+    it('400 for chunked coding in HTTP/1.0, 501 for unsupported transfer codings (RFC 9112 §6.1)', async () => {
       assert.equal(await status('POST /things HTTP/1.0', 'Host: a', 'Transfer-Encoding: chunked'), 400)
       const answer = await request('POST /things HTTP/1.1', 'Host: a', 'Transfer-Encoding: gzip, chunked')
       assert.deepEqual([answer.status, JSON.parse(answer.body).errorCode], [501, 'NOT_IMPLEMENTED'])
@@ -100,7 +100,7 @@ describe('requestIntegrity', () => {
     })
   })
 
-  describe('headers that may be sent only once', () => {
+  describe('how often a header may be sent', () => {
     const get = (...headers: string[]) => request('GET /things HTTP/1.1', ...headers)
 
     it('200 if each header is sent once', async () => {

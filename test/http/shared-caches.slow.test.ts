@@ -5,7 +5,7 @@ import { request } from 'undici'
 import type { Database } from '../../src/storage/database.ts'
 import { type TestApp, testApp, token } from '../support/app.ts'
 import { type CacheName, cacheMissing, type SharedCache, sharedCache } from '../support/caches.ts'
-import { forEachEngine } from '../support/engines.ts'
+import { onSqlite } from '../support/engines.ts'
 
 const hour = 3_600
 const rules = {
@@ -13,7 +13,7 @@ const rules = {
   anonymous: { calls: 700, seconds: hour },
   quotas: { requests: 90_000, reports: null },
 }
-/** Each key has its own rate limit and quota, so that the headers show which account a response belongs to. */
+/** Each key has its own rate limit and quota, so that the headers show which client a response is for. */
 const keys: Record<string, { rate: string; quota: number }> = {
   one: { rate: `1100/${hour}`, quota: 1_111 },
   two: { rate: `2200/${hour}`, quota: 2_222 },
@@ -43,7 +43,7 @@ const nobody = { headers: {} }
 const paths = ['/products', '/products/1', '/v2/books?sort=title', '/openapi.json', '/docs', '/problems/auth-required']
 
 for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
-  forEachEngine((engine) => {
+  onSqlite((engine) => {
     describe(`${name} as a shared cache`, { skip: cacheMissing(name) }, () => {
       let db: Database
       let service: TestApp
@@ -74,8 +74,8 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
       const remaining: Record<string, number> = {}
 
       /**
-       * Asserts that the response was just created for this client: it reports the client's own limits, with one call fewer
-       * left than before.
+       * Asserts that the response was just created for this client: it reports the client's own limits, with one call
+       * fewer left than before.
        */
       async function isOwn(who: string, path: string, more: Record<string, string> = {}): Promise<void> {
         const client = clients[who] as Client
@@ -106,7 +106,7 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
           assert.match(String(headers['cache-control']), /^public, max-age=\d+/)
         })
 
-        it(`304 or 200 at ${path} with the caller's own limits for a client that already has the response`, async () => {
+        it(`304 or 200 at ${path} for a current If-None-Match with the caller's own limits; 304 from the cache without credentials`, async () => {
           const etag = String((await get(path, nobody)).headers.etag)
           for (const who of Object.keys(clients)) await isOwn(who, path, { 'if-none-match': etag })
           const { reached, statusCode, headers } = await get(path, nobody, { 'if-none-match': etag })

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
-import { authenticate, type Verification, type Verify } from '../../src/http/policies/authenticate.ts'
+import { authenticate, type TokenVerification, type Verify } from '../../src/http/policies/authenticate.ts'
 import { authorize } from '../../src/http/policies/authorize.ts'
 import { bodyParsing } from '../../src/http/policies/body-parsing.ts'
 import { caching } from '../../src/http/policies/caching.ts'
@@ -22,8 +22,8 @@ import { later as realLater } from '../support/timers.ts'
 
 export const baseUrl = 'https://plinth.test'
 
-/** The callers for the tokens `reader`, `writer` and `expired`; any other token is invalid. */
-export const verify = (token: string): Verification => {
+/** Accepts the tokens `reader` and `writer`; `expired` has expired, and any other token is invalid. */
+export const verify = (token: string): TokenVerification => {
   if (token === 'expired') return { refused: 'AUTH_TOKEN_EXPIRED' }
   const scopes = { reader: ['things:read'], writer: ['things:read', 'things:write'] }[token]
   if (scopes === undefined) return { refused: 'AUTH_TOKEN_INVALID' }
@@ -50,7 +50,7 @@ interface Settings {
   tls?: ServerSettings['tls']
 }
 
-/** Every policy as registered in `app.ts`, with the policies on which it depends. */
+/** Policies as registered in `app.ts`, each with the policies on which it depends. */
 const policies = {
   arrival: { needs: [], register: ({ app }) => app.register(arrival) },
   errorHandler: {
@@ -133,8 +133,8 @@ export function send({ app }: Pick<Mounted, 'app'>, request: InjectOptions & { t
 }
 
 /**
- * Sends exactly these bytes and reads until the service closes the connection; the request should include `Connection:
- * close`.
+ * Sends the lines and the body unchanged, and reads until the service closes the connection; the request should include
+ * `Connection: close`.
  */
 export async function sendRaw({ app }: Pick<Mounted, 'app'>, lines: string[], body = '') {
   if (!app.server.listening) await app.listen({ host: '127.0.0.1', port: 0 })

@@ -7,7 +7,7 @@ import { appOn } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
 
-/** The key of the sealer of `testApp`. */
+/** The master key with which `testApp` creates its sealer. */
 const env = { PLINTH_MASTER_KEY: '01'.repeat(32) }
 const [healthPath, auditPath] = ['/api/health/examination', '/api/audit/verification']
 
@@ -17,7 +17,7 @@ forEachEngine((engine) => {
       service.send({ method, url, scopes, ...(payload && { payload }) })
     return {
       call,
-      /** Starts a check, and waits for its end. */
+      /** Starts a check, and waits until it has ended. */
       outcome: async (url: string, payload?: object) => {
         const answer = await call('POST', url, payload)
         assert.deepEqual([answer.statusCode, answer.headers.location, answer.json().status], [202, url, 'running'])
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       assert.deepEqual(chain.status, 'pass')
     })
 
-    it('403 without the scope admin, 401 without a token', async () => {
+    it('403 without the admin scope, 401 without a token', async () => {
       for (const method of ['GET', 'POST'] as const) {
         assert.equal((await call(method, healthPath, undefined, 'audit:read')).statusCode, 403)
         assert.equal((await service.send({ method, url: healthPath, scopes: null })).statusCode, 401)
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
     const service = appOn(engine, { env })
     const { call, outcome, add } = on(service)
 
-    it('202, then the number of entries and the newest one', async () => {
+    it('202, then the number of verified entries and a checkpoint of the newest one', async () => {
       await add()
       const { status, result } = await outcome(auditPath)
       const [{ sequence, hash }] = (await call('GET', '/api/audit?limit=1')).json()
@@ -102,12 +102,12 @@ forEachEngine((engine) => {
       )
     })
 
-    it('422 for a checkpoint in another form, and for an unknown member', async () => {
+    it('422 for a malformed checkpoint and for an unknown member', async () => {
       assert.equal((await call('POST', auditPath, { expect: '12' })).statusCode, 422)
       assert.equal((await call('POST', auditPath, { other: true })).statusCode, 422)
     })
 
-    it('202 with the scope audit:read; 403 without both scopes, 401 without a token', async () => {
+    it('200 for GET with audit:read; 403 with neither audit:read nor admin, 401 without a token', async () => {
       assert.equal((await call('GET', auditPath, undefined, 'audit:read')).statusCode, 200)
       for (const method of ['GET', 'POST'] as const) {
         assert.equal((await call(method, auditPath, undefined, 'products:read')).statusCode, 403)
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
     const untilAborted = (signal: AbortSignal) =>
       new Promise<string>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
 
-    it('runs on one of them; the others see its state, and continue after its end', async () => {
+    it('runs on only one of them; another sees the state, and can start the next one afterwards', async () => {
       const { promise, resolve } = Promise.withResolvers<string>()
       const [one, other] = [nodeOf('one', () => promise), nodeOf('other', async () => 'second')]
       const claims = await Promise.allSettled([one, other].map((node) => service.db.write((tx) => node.claim(tx))))
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       await service.db.write((tx) => loser.claim(tx))
     })
 
-    it('failed when its process was killed, or stopped, or could not make it', async () => {
+    it('fails if its process was killed, the check throws, or the service stops', async () => {
       service.clock.now += 90_000
       const errors: unknown[] = []
       const failing = nodeOf('failing', () => Promise.reject(new Error('disk full')), errors)

@@ -96,7 +96,7 @@ describe('T-OPS-02 an error in the log', () => {
   const line = (error: unknown, secrets: string[] = []) =>
     redactor(secrets)(JSON.stringify({ err: errorFields(error), msg: 'job failed' }))
 
-  it('has its type, message, code and cause, but no other properties of drivers', () => {
+  it('has its type, message, cause and known properties (such as severity and table), but no other driver properties', () => {
     const cause = Object.assign(new Error('connection lost'), { code: 'ECONNRESET', syscall: 'read' })
     const error = Object.assign(new Error('duplicate key', { cause }), {
       ...{ code: '23505', severity: 'ERROR', table: 'users', constraint: 'users_email', detail: secret('detail') },
@@ -112,7 +112,7 @@ describe('T-OPS-02 an error in the log', () => {
     assert.ok(!line(error).includes(planted))
   })
 
-  it('from Node.js for an invalid URL does not contain its password', () => {
+  it('from Node.js about an invalid URL does not contain the password in the URL', () => {
     try {
       new URL(`postgres://plinth:${secret('db')}@bad host/`)
       assert.fail('the URL is valid')

@@ -72,8 +72,11 @@ forEachEngine((engine) => {
     const value = (name: string, labels?: Record<string, string>) => metrics.value(name, labels)
 
     it('includes at least one sample of every metric that applies to this database engine', () => {
-      // The metrics of backups need a schedule.
-      const others = engine.name === 'sqlite' ? /^plinth_(database_connection|backup)/ : /^plinth_(database_wal|backup)/
+      // The metrics of backups need a backup schedule; those of job attempts, a service that defines jobs.
+      const others =
+        engine.name === 'sqlite'
+          ? /^plinth_(database_connection|backup|job_attempts)/
+          : /^plinth_(database_wal|backup|job_attempts)/
       const empty = [...metrics.metrics.keys()].filter(
         (name) =>
           !others.test(name) &&
@@ -90,7 +93,7 @@ forEachEngine((engine) => {
       assert.ok((value('plinth_report_bytes_total', { format: 'csv' }) ?? 0) > 0)
     })
 
-    it('has gauges of the webhooks, the queue, the database and the result storage', () => {
+    it('includes gauges for webhooks, the queue, the database and the result storage', () => {
       assert.equal(value('plinth_database_up'), 1)
       assert.equal(value('plinth_webhooks', { state: 'paused' }), 0)
       const states = metrics.all('plinth_webhooks').map((one) => one.value)
@@ -112,7 +115,7 @@ forEachEngine((engine) => {
       assert.equal(value('plinth_limits_refused_total', { limit: 'reports' }), 1)
     })
 
-    it('has metrics of the process: memory, CPU, event loop, garbage collection and threads', () => {
+    it('includes process metrics: memory, CPU, event loop, garbage collection and threads', () => {
       for (const name of ['process_resident_memory_bytes', 'process_cpu_seconds_total', 'plinth_process_threads']) {
         assert.ok((value(name) ?? 0) > 0, name)
       }

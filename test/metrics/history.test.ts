@@ -66,7 +66,7 @@ forEachEngine((engine) => {
     }
     const at = (ms: number) => new Date(ms).toISOString()
 
-    it('200 with what all nodes counted since their previous samples', async () => {
+    it('200 with the sums over all nodes since their previous samples', async () => {
       const waiting: Backlog = { queue: 'report.generate', waiting: 3, running: 0, dueSinceMs: start - 45_000 }
       const [one, other] = [nodeOn('nod_a', [waiting]), nodeOn('nod_b')]
       one.respond(200, 2, 98)
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       assert.equal(points.length, 2)
     })
 
-    it('200 with the sums and the worst states of longer steps', async () => {
+    it('200 with the sums of the counts and the worst queue states for longer steps', async () => {
       const { points, step } = await history(`?from=${at(start)}&to=${at(start + 60_000)}&step=60`)
       assert.equal(step, 60)
       assert.equal(points.length, 1)
@@ -105,7 +105,7 @@ forEachEngine((engine) => {
       assert.deepEqual([seconds, nodes, succeeded, jobsWaiting, oldestJobMs], [30, 2, 99, 3, 75_000])
     })
 
-    it('200 without points while no node was up, and with the counts of the nodes that were', async () => {
+    it('200 without points for times when no node was up, otherwise with the counts of the running nodes', async () => {
       const from = start + 3 * 3_600_000
       const sampled = async (node: string, steps: readonly number[]) => {
         now = from
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.deleteFrom('metricSamples').where('at', '>', from).execute())
     })
 
-    it('200 with the last hour in steps of 15 seconds by default, and at most 240 points for a day', async () => {
+    it('200 with the last hour in 15-second steps by default, and with a day in 600-second steps', async () => {
       now = start + 600_000
       const hour = await history('')
       assert.deepEqual([hour.from, hour.to, hour.step], [at(now - 3_600_000), at(now), 15])
@@ -172,11 +172,11 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 without the scope admin', async () => {
+    it('403 without the admin scope', async () => {
       assert.equal((await service.send({ url: '/api/metrics/history' })).statusCode, 403)
     })
 
-    it('has no state of the queues for a sample that could not read them, and no sample that could not be stored', async () => {
+    it('has null for queue states that could not be read, and no point for a sample that could not be stored', async () => {
       const errors: unknown[] = []
       const closed = await engine.database()
       await closed.close()
@@ -199,7 +199,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('is kept for a day', async () => {
+    it('expireSamples deletes samples that are older than a day', async () => {
       assert.equal(await expireSamples(db, () => start + 86_400_000 + 2 * sampleMs), 2)
       assert.equal(await expireSamples(db, () => start + 86_400_000 + 2 * sampleMs + 1), 2)
     })

@@ -22,7 +22,7 @@ onSqlite((engine) => {
     (await scrape()).value('plinth_http_requests_total', labels) ?? 0
 
   describe('GET /metrics', () => {
-    it('200 in the Prometheus text format, with no-store, for a token with the scope admin', async () => {
+    it('200 in the Prometheus text format, with no-store, for a token with the admin scope', async () => {
       const response = await service.send({ url: '/metrics', token: admin })
       assert.equal(response.statusCode, 200)
       assert.equal(response.headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8')
@@ -60,7 +60,7 @@ onSqlite((engine) => {
       assert.equal(await count({ route: '/products', method: 'POST', status: '201', version: 'v1' }), 1)
     })
 
-    it('has the version none for routes outside the versions', async () => {
+    it('counts routes outside the versions under the version none', async () => {
       await service.send({ url: '/livez' })
       assert.equal(await count({ route: '/livez', method: 'GET', status: '200', version: 'none' }), 1)
     })

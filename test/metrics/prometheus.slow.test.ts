@@ -29,7 +29,7 @@ const dashboard: { panels: Panel[]; templating: { list: { name: string }[] } } =
 /** Matches queries for metrics that exist only on PostgreSQL, after a scheduled backup, or after a failure. */
 const ofOthers = /plinth_database_connection|plinth_backup_|_total\{status=~"5\.\."|_seconds_count\{outcome="failed"/
 
-/** Configures Prometheus to scrape a service at both its metrics listener and its main listener. */
+/** Returns a Prometheus configuration that scrapes a service at both its metrics listener and its main listener. */
 function configuration(service: RealService, metricsPort: number): string {
   const secretFile = join(service.dataDir, 'prometheus-secret')
   writeFileSync(secretFile, 'boot secret')
@@ -68,7 +68,7 @@ describe('promtool', { skip }, () => {
 })
 
 describe('deploy/grafana/plinth.json', () => {
-  it('has the variables datasource and instance, and panels in rows that do not overlap', () => {
+  it('has the variables datasource and instance, six rows, and no overlapping panels', () => {
     assert.deepEqual(
       dashboard.templating.list.map(({ name }) => name),
       ['datasource', 'instance'],
@@ -166,7 +166,7 @@ describe('Prometheus', { skip }, () => {
     assert.deepEqual([status, stdout, stderr], [0, '', ''])
   })
 
-  it('gets data for every query of the dashboard', async () => {
+  it('runs every query of the dashboard, and gets data for those that apply to the service', async () => {
     const expressions = dashboard.panels
       .flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
       .map((expr) => expr.replaceAll('$instance', '.*').replaceAll('$__rate_interval', '1m'))
@@ -176,7 +176,7 @@ describe('Prometheus', { skip }, () => {
     await returnData(expressions.filter((expr) => !ofOthers.test(expr)))
   })
 
-  it('evaluates every alert rule without an error, and gets data for each expression without its threshold', async () => {
+  it('evaluates every alert rule without an error, fires no alert, and gets data for the applicable expressions', async () => {
     const rules = async () => {
       const { groups } = (await ask('/api/v1/rules')) as {
         groups: { rules: { name: string; query: string; health: string; lastError?: string; state: string }[] }[]

@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       assert.equal(calls, 2)
     })
 
-    it('show the age and the outcome of the last scheduled backup, once there is one', async () => {
+    it('show the age of the last successful scheduled backup, and whether the last finished one succeeded', async () => {
       const now = () => Date.parse('2026-03-03T04:00:00.000Z')
       const backlog = async () => idle
       const scrape = (hasBackups: boolean) => watched(db, { backlog }, patient, { hasBackups, now }).scrape()
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
       assert.equal(value('plinth_database_table_bytes', { table: '(others)' }), 900 + 899 + 898)
     })
 
-    it('are counted from covering indexes, up to 10,000 rows of a kind', async () => {
+    it('are counted up to 10,000 rows per state, on SQLite from covering indexes', async () => {
       const { scrape } = watched(db, { backlog: async () => idle })
       await addPendingTasks(db, 10_001)
       const { value } = await scrape()

@@ -13,11 +13,11 @@ import { iso } from '../../src/storage/ids.ts'
 import { appOn } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
-/** What a node with these settings publishes. */
+/** Returns the facts that a node with these settings publishes. */
 const factsOf = (env: Record<string, string> = {}): NodeFacts =>
   nodeFacts({ config: readConfig(env), definition: builtIn, masterKey: Buffer.alloc(32, 1), version: '1.0.0' })
 
-/** The same node on another machine. */
+/** Returns the facts of the same node on another machine. */
 const elsewhere = (facts: NodeFacts): NodeFacts => ({ ...facts, hostname: 'node-b', pid: 4242 })
 
 const changed = (facts: NodeFacts, change: (resources: Record<string, string[]>) => void): NodeFacts => {
@@ -43,22 +43,22 @@ describe('a node that starts beside another', () => {
 
   it('starts if nothing differs', () => assert.deepEqual(checkAgreement(factsOf(), [other]), []))
 
-  it('is refused with another base URL, with both values', () =>
+  it('is refused with another base URL; the error names both values', () =>
     refused(
       factsOf({ PLINTH_BASE_URL: 'https://api.example.com' }),
       `PLINTH_BASE_URL is https://api.example.com here, but https://localhost:8443 ${there}`,
     ))
 
-  it('is refused with Redis if the other has none', () =>
+  it('is refused with a Redis URL if the other has none', () =>
     refused(factsOf({ REDIS_URL: 'redis://:secret@cache/0' }), `REDIS_URL is set here, but not set ${there}`))
 
-  it('is refused with a bucket if the other has a folder, but not with another path of a folder', () => {
+  it('is refused with a bucket if the other has a folder, but not with another folder', () => {
     const s3 = factsOf({ PLINTH_RESULTS_URL: 's3://bucket/results' })
     refused(s3, `PLINTH_RESULTS_URL is s3://bucket/results here, but a folder ${there}`)
     assert.deepEqual(checkAgreement(factsOf({ PLINTH_RESULTS_URL: 'file:/mnt/results' }), [other]), [])
   })
 
-  it('is refused without a resource of the other', () =>
+  it('is refused if its definition lacks a resource of the other node', () =>
     refused(
       changed(factsOf(), (resources) => {
         delete resources['/books']
@@ -66,7 +66,7 @@ describe('a node that starts beside another', () => {
       'the definition does not have /books, unlike that of process 4242 on node-b (release 1.0.0)',
     ))
 
-  it('starts with a new resource, a new field and without a field, and reports these differences', () => {
+  it('starts although its definition adds a resource and a field and lacks another field, and reports this', () => {
     const own = changed(factsOf(), (resources) => {
       resources['/notes'] = ['text']
       resources['/products'] = [...(resources['/products'] ?? []), 'colour']
@@ -79,7 +79,7 @@ describe('a node that starts beside another', () => {
     ])
   })
 
-  it('starts with another secret, issuer, lifetime or plan of versions, and reports them without the secret', () => {
+  it('starts with another shared secret, issuer and token lifetime, and reports them without the secret', () => {
     const differences = checkAgreement(
       factsOf({
         PLINTH_JWT_SHARED_SECRET: 'a secret that must not be shown anywhere',
@@ -98,7 +98,7 @@ describe('a node that starts beside another', () => {
     )
   })
 
-  it('ignores settings that the other release does not compare', () => {
+  it('ignores settings that only one of the two releases compares', () => {
     const { PLINTH_VERSIONS: _, ...settings } = JSON.parse(other.settings)
     const older = { ...other, settings: JSON.stringify({ ...settings, PLINTH_UNKNOWN: 'x' }) }
     assert.deepEqual(checkAgreement(factsOf(), [older]), [])
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
     const listed = async (url = '/api/nodes') => (await service.send({ url, scopes: 'admin' })).json()
     const emptied = () => service.db.write((tx) => tx.deleteFrom('nodes').execute())
 
-    it('200 with the live and the lost nodes; 403 without the scope', async () => {
+    it('GET /api/nodes: 200 with the live and the lost nodes; 403 without the admin scope', async () => {
       service.clock.now = startMs
       await added('nod_self', startMs)
       await added('nod_late', startMs - 40_000)
@@ -154,7 +154,7 @@ forEachEngine((engine) => {
       await emptied()
     })
 
-    it('one row for a registered process, which it removes when it leaves', async () => {
+    it('a registered process has one row, which is removed when the process leaves', async () => {
       const node = await register(service.db, factsOf())
       const [{ id, pid, clockAheadMs, heartbeatAt }] = await listed()
       assert.deepEqual([id, pid, clockAheadMs, heartbeatAt], [node.id, process.pid, 12, iso(startMs)])
@@ -162,14 +162,14 @@ forEachEngine((engine) => {
       assert.deepEqual(await listed(), [])
     })
 
-    it('no row after a day without a heartbeat', async () => {
+    it('a row is deleted after a day without a heartbeat', async () => {
       await added('nod_old', startMs)
       assert.equal(await expireNodes(service.db, () => startMs + 86_400_000), 0)
       assert.equal(await expireNodes(service.db, () => startMs + 86_400_001), 1)
     })
 
     if (engine.name === 'sqlite') {
-      it('no rows of earlier processes, because only one process serves a file', async () => {
+      it('the rows of earlier processes are deleted, because only one process serves a file', async () => {
         await added('nod_before', startMs, elsewhere(factsOf({ PLINTH_BASE_URL: 'https://other.test' })))
         const node = await register(service.db, factsOf())
         assert.deepEqual(
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
         await node.leave()
       })
     } else {
-      it('no row of a process that does not agree with a live one', async () => {
+      it('a process whose base URL differs from that of a live one gets no row; another token lifetime is only reported', async () => {
         await added('nod_other', startMs)
         await assert.rejects(
           register(service.db, factsOf({ PLINTH_BASE_URL: 'https://other.test' })),
@@ -193,7 +193,7 @@ forEachEngine((engine) => {
         await emptied()
       })
 
-      it('at most one row if two processes that do not agree start at the same moment', async () => {
+      it('only one of two disagreeing processes that start concurrently gets a row', async () => {
         const outcomes = await Promise.allSettled(
           ['https://one.test', 'https://two.test'].map((url) =>
             register(service.db, elsewhere(factsOf({ PLINTH_BASE_URL: url }))),
@@ -204,15 +204,15 @@ forEachEngine((engine) => {
         for (const outcome of outcomes) if (outcome.status === 'fulfilled') await outcome.value.leave()
       })
 
-      it('a process may disagree with one of the same host and process id, which it replaces', async () => {
-        // In a container, every process has the same id, and a restarted container keeps its name.
+      it('a process may disagree with an earlier one of the same host and process id, which it replaces', async () => {
+        // In a container, the service usually has the process id 1, and a restarted container keeps its host name.
         await added('nod_before', startMs, factsOf())
         const node = await register(service.db, factsOf({ PLINTH_BASE_URL: 'https://other.test' }))
         await node.leave()
         await emptied()
       })
 
-      it('a process may disagree with a lost one, and with a killed one of its machine', async () => {
+      it('a process may disagree with a lost process, and with a killed process on its machine', async () => {
         await added('nod_lost', startMs - 40_001)
         await added('nod_killed', startMs, { ...factsOf(), hostname: hostname(), pid: 2 ** 22 + 1 })
         const node = await register(service.db, factsOf({ PLINTH_BASE_URL: 'https://other.test' }))

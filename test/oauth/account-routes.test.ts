@@ -58,7 +58,7 @@ forEachEngine((engine) => {
       assert.ok(!(await read(`/api/users/${id}/account`)).body.includes('"hash"'))
     })
 
-    it('404 for an unknown user, 400 for a malformed id, 403 without the scope admin', async () => {
+    it('404 for an unknown user, 400 for a malformed id, 403 without the admin scope', async () => {
       const { id } = await user()
       for (const unknown of [999_999, 9_999_999_999]) {
         assert.equal((await read(`/api/users/${unknown}/account`)).statusCode, 404)
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
   })
 
   describe('PATCH /api/users/{id}/account', () => {
-    it('200 for locking and unlocking: the records of the user are deleted, each change is audited once', async () => {
+    it('200 for locking and unlocking; locking ends the user’s logins, and each change is audited once', async () => {
       const { id } = await account()
       const recordsLeft = await recordOf(id)
       const locked = await patch(id, { locked: true })
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.equal((await patch(id, { locked: false }, { 'if-match': '*' })).statusCode, 200)
     })
 
-    it('409 LAST_ADMINISTRATOR for locking or demoting the last administrator, even if locked ones are left', async () => {
+    it('409 LAST_ADMINISTRATOR for locking or demoting the last administrator, even if locked or invited ones are left', async () => {
       await service.db.write((tx) => tx.updateTable('accounts').set({ role: 'user' }).execute())
       const [first, last] = [await account('admin'), await account('admin')]
       await account('admin', { invited: true })
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       assert.equal((await patch(last.id, { locked: true })).statusCode, 200)
     })
 
-    it('one 200 and one 409 for the last two administrators locked concurrently', async () => {
+    it('one 200 and one 409 if the last two administrators are locked concurrently', async () => {
       await service.db.write((tx) => tx.updateTable('accounts').set({ role: 'user' }).execute())
       const both = [await account('admin'), await account('admin')]
       const responses = await Promise.all(both.map(({ id }) => patch(id, { locked: true })))
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('404 for an unknown user, without an account for it', async () => {
+    it('404 for an unknown user', async () => {
       assert.equal((await patch(999_999, { locked: true })).statusCode, 404)
       assert.equal((await patch(9_999_999_999, { role: 'admin' })).statusCode, 404)
     })
@@ -212,7 +212,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('pages of a filtered list follow each other; 400 for the cursor of another filter', async () => {
+    it('200 with the next page of a filtered list; 400 for the cursor of another filter', async () => {
       const response = await read('/api/users?q=example&limit=2')
       const next = /<([^>]+)>; rel="next"/.exec(String(response.headers.link))?.[1] as string
       assert.deepEqual((await read(next)).json().length, 2)
@@ -220,7 +220,7 @@ forEachEngine((engine) => {
       assert.equal((await read(`/api/users?q=other&cursor=${cursor}`)).statusCode, 400)
     })
 
-    it('400 for an empty or long text, an unknown role or status; 403 without the scope admin', async () => {
+    it('400 for an empty or overlong search text, and an unknown role or status; 403 without the admin scope', async () => {
       for (const query of ['q=', `q=${'x'.repeat(101)}`, 'role=king', 'status=gone', 'limit=0']) {
         assert.equal((await read(`/api/users?${query}`)).statusCode, 400, query)
       }
@@ -228,7 +228,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('GET /api/clients/{id} shows when the client was last used, to the minute, with the same revision and another tag', async () => {
+  it('GET /api/clients/{id} shows when the client was last used, to the minute, with an ETag of the same revision', async () => {
     const body = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
     const created = await service.send({ method: 'POST', url: '/api/clients', payload: body, scopes: 'admin' })
     const { id, lastUsedAt } = created.json()

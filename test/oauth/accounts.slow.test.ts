@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       await assert.rejects(service().invite(999_999, undefined, operator), { code: 'RESOURCE_NOT_FOUND' })
     })
 
-    it('T-AUTH-07 revoke all existing access if they change the user’s role', async () => {
+    it('T-AUTH-07 revoke the user’s existing grants if they change the role', async () => {
       const { userId } = await account()
       const row = { kind: 'Grant', payload: '{}', grantId: null, uid: null, userCode: null, consumedAt: null }
       await db.write((tx) =>
@@ -267,7 +267,7 @@ forEachEngine((engine) => {
         const { email, userId, password } = await account()
         const setRole = (role: 'user' | 'admin') => db.write((tx) => openAccount(tx, userId, role, time.now()))
         await setRole('admin')
-        // Another administrator is left.
+        // The last administrator cannot be demoted, so create another.
         const other = await account()
         await db.write((tx) => openAccount(tx, other.userId, 'admin', time.now()))
         const result = await loginWith(
@@ -286,7 +286,7 @@ forEachEngine((engine) => {
         assert.equal((await stored.executeTakeFirstOrThrow()).lastLoginAt, null)
       })
 
-      it('another hash of the same password, as from a concurrent login, does not make the login fail', async () => {
+      it('storing another hash of the same password, as a concurrent login may do, does not make the login fail', async () => {
         const { email, userId, password } = await account()
         const hash = await hasher.hash(password)
         const change = () => db.write((tx) => setPasswordHash(tx, userId, hash, time.now()))
@@ -301,7 +301,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('T-AUTH-07 createFirstAdmin creates only one administrator if ten processes call it concurrently', async () => {
+  it('T-AUTH-07 createFirstAdmin creates only one administrator if called ten times concurrently', async () => {
     await db.write((tx) => tx.deleteFrom('users').execute())
     const made = await Promise.all(
       Array.from({ length: 10 }, () => createFirstAdmin(db, hasher, time.now, randomBytes, record)),

@@ -38,20 +38,25 @@ forEachEngine((engine) => {
     response.statusCode < 400 ? '' : response.json().errorCode,
   ]
 
-  describe('an administrator', () => {
+  describe('changing or deleting an administrator', () => {
     const changes: [what: string, method: string, body: object | undefined, detail: RegExp][] = [
       [
-        'PUT',
+        'PUT with a new address',
         'PUT',
         { name: 'Somebody', email: 'mine@example.com' },
         /^Changing the e-mail address of an admin.* admin$/,
       ],
-      ['PATCH', 'PATCH', { email: 'mine@example.com' }, /^Changing the e-mail address of an admin.* admin$/],
+      [
+        'PATCH with a new address',
+        'PATCH',
+        { email: 'mine@example.com' },
+        /^Changing the e-mail address of an admin.* admin$/,
+      ],
       ['DELETE', 'DELETE', undefined, /^Deleting an administrator needs an access token with the scope admin$/],
     ]
     for (const [what, method, body, detail] of changes) {
       for (const invited of [false, true]) {
-        it(`403 for ${what} without the admin scope, ${invited ? 'even if only invited' : 'if active'}; nothing changes`, async () => {
+        it(`403 without the admin scope for ${what} (${invited ? 'invited' : 'active'} account); nothing changes`, async () => {
           const { id, email } = await account('admin', { invited })
           const response = await ask(method, `/users/${id}`, writer, body)
           assert.deepEqual(outcome(response), [403, 'ACCESS_DENIED'])
@@ -62,14 +67,14 @@ forEachEngine((engine) => {
         })
       }
 
-      it(`403 for ${what} without the admin scope, even if the tag is outdated; 412 with the admin scope`, async () => {
+      it(`403 without the admin scope for ${what}, even if the tag is outdated; 412 with the scope`, async () => {
         const { id } = await account('admin')
         const outdated = { 'if-match': '"7"' }
         assert.equal((await ask(method, `/users/${id}`, writer, body, outdated)).statusCode, 403)
         assert.equal((await ask(method, `/users/${id}`, administrator, body, outdated)).statusCode, 412)
       })
 
-      it(`2xx for ${what} of an administrator with users:write and admin, of any other user with users:write alone`, async () => {
+      it(`2xx with users:write and admin for ${what}; with users:write alone for any other user`, async () => {
         await account('admin')
         for (const [role, scopes] of [
           ['admin', administrator],
@@ -128,7 +133,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await invited.execute(), [])
     })
 
-    it('409 if no other administrator has a password; one without a password can be demoted and deleted', async () => {
+    it('409 for DELETE if no other administrator has a password; one without a password can be demoted and deleted', async () => {
       const { id } = await last()
       const waiting = await account('admin', { invited: true })
       assert.equal((await ask('DELETE', `/users/${id}`, administrator)).statusCode, 409)

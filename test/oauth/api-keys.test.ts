@@ -49,7 +49,7 @@ forEachEngine((engine) => {
   const create = async (body: object = {}) => (await send('POST', path, { name: 'Batch', ...body })).json()
 
   describe('lastUsedAt', () => {
-    it('200 with another ETag once the key was used; a write accepts the ETag of any use of the revision', async () => {
+    it('200 with a new ETag after each use of the key; a write accepts every ETag of the current revision', async () => {
       const { id } = await create()
       const useAt = (lastUsedAt: string) =>
         db.write((tx) => tx.updateTable('apiKeys').set({ lastUsedAt }).where('id', '=', id).execute())
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('/api/keys/{id}: 200 with an ETag for GET; 200 for PATCH, where null resets a limit, or 412', async () => {
+  it('/api/keys/{id}: 200 with an ETag for GET; 200 for PATCH, where null resets a limit; 412 for an outdated tag', async () => {
     const { id } = await create({ rate: '10/1' })
     const url = `${path}/${id}`
     assert.equal((await send('GET', url)).headers.etag, '"1"')

@@ -13,7 +13,7 @@ interface Credentials {
   password: string
 }
 
-/** A browser without JavaScript: stores cookies (RFC 6265) and follows redirects within the service's origin. */
+/** Returns a browser without JavaScript, which stores cookies (RFC 6265) and follows the service's own redirects. */
 export function browser({ agent, baseUrl }: { agent: Agent; baseUrl: string }) {
   const jar = new Map<string, { value: string; path: string }>()
   const cookiesFor = (path: string) =>
@@ -74,7 +74,7 @@ export function browser({ agent, baseUrl }: { agent: Agent; baseUrl: string }) {
 
 export type Browser = ReturnType<typeof browser>
 
-/** Returns the form action on the page that ends with this segment, or '' if there is none. */
+/** Returns the form action that ends with this segment, or '' if the page has none. */
 export const formAction = ({ text }: Visit, ending: string): string =>
   new RegExp(`action="([^"]*/${ending})"`).exec(text)?.[1] ?? ''
 

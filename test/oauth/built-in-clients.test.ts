@@ -11,7 +11,7 @@ import { sealer } from '../../src/storage/encryption.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 forEachEngine((engine) => {
-  describe('the client of a page of the service', () => {
+  describe('the built-in client of /docs', () => {
     let db: Database
     const seals = sealer(Buffer.alloc(32, 1), randomBytes)
     before(async () => {
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       assert.ok(!client?.scopes.includes('admin'))
     })
 
-    it('keeps only the scope openid while users cannot log in from the page, and gets the others back', async () => {
+    it('keeps only the openid scope while users cannot log in from the page, and regains the others afterwards', async () => {
       assert.equal(await keep(false), null)
       assert.deepEqual((await found())?.scopes, ['openid'])
       assert.equal(await keep(true), docsClient.id)
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('a client of an application that has the id of a page', () => {
+  describe('an application’s client that has the id of a built-in client', () => {
     const seals = sealer(Buffer.alloc(32, 1), randomBytes)
     const baseUrl = 'https://localhost:8443'
     const application = {
@@ -82,7 +82,7 @@ forEachEngine((engine) => {
       'without redirect URIs': { ...application, grants: ['client_credentials'], redirectUris: [] },
     }
     for (const [kind, client] of Object.entries(kinds)) {
-      it(`stays as it is, and is reported if the page is enabled (${kind})`, async () => {
+      it(`stays unchanged, and is reported if the page is enabled (${kind})`, async () => {
         const db = await engine.database()
         await createClient(db, seals, builtIn.scopes, client)
         const before = await findClient(db, 'console')

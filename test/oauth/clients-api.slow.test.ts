@@ -182,7 +182,7 @@ forEachEngine((engine) => {
   })
 
   describe('lastUsedAt', () => {
-    it('200 with another ETag once the client was used; a write accepts the ETag of any use of the revision', async () => {
+    it('200 with a new ETag after each use of the client; a write accepts every ETag of the current revision', async () => {
       const { id } = await create()
       const useAt = (lastUsedAt: string) =>
         db.write((tx) => tx.updateTable('clients').set({ lastUsedAt }).where('id', '=', id).execute())
@@ -248,7 +248,7 @@ forEachEngine((engine) => {
       assert.equal((await send('PATCH', `/api/clients/${id}`, { labels: { more: 'x' } })).statusCode, 422)
     })
 
-    it('403 for a client that sets its own labels without the scope admin', async () => {
+    it('403 for a client that sets its own labels without the admin scope', async () => {
       const { id } = await create()
       const payload = { labels: { tenant: 'north' } }
       const own = { scopes: 'users:write', token: bearer('users:write', id) }

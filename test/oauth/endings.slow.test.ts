@@ -54,7 +54,7 @@ forEachEngine((engine) => {
     await assert.rejects(openid.refreshTokenGrant(config, refresh), { error: 'invalid_grant' })
   }
 
-  describe('401 from the next request on for a token in use, once', () => {
+  describe('a token in use', () => {
     const endings: Record<string, (one: Begun) => Promise<unknown>> = {
       'it is revoked': ({ config, access }) => openid.tokenRevocation(config, access),
       'its refresh token is revoked': ({ config, refresh }) => openid.tokenRevocation(config, refresh),
@@ -70,23 +70,26 @@ forEachEngine((engine) => {
         const [session] = await asAdmin('GET', `/api/users/${who.userId}/sessions`)
         await asAdmin('DELETE', `/api/users/${who.userId}/sessions/${session.id}`)
       },
-      'the access of its client on behalf of the user is ended': ({ who, app }) =>
+      'the user’s grant to its client is deleted': ({ who, app }) =>
         asAdmin('DELETE', `/api/users/${who.userId}/grants/${app.id}`),
       'the user is deleted': ({ who }) => asAdmin('DELETE', `/users/${who.userId}`),
       'the user is deleted under a version prefix': ({ who }) => asAdmin('DELETE', `/v2/users/${who.userId}`),
       'its client is revoked': ({ app }) => asAdmin('DELETE', `/api/clients/${app.id}`),
     }
+    let other: Begun
+    before(async () => {
+      other = await begun()
+    })
     for (const [what, end] of Object.entries(endings)) {
-      it(what, async () => {
+      it(`gets a 401 from the next request on once ${what}`, async () => {
         const one = await begun()
-        const other = await begun()
         await end(one)
         assert.equal(await auth.statusFor(one.access), 401)
         assert.equal(await auth.statusFor(other.access), 200)
       })
     }
 
-    it('a client-credentials token is revoked', async () => {
+    it('gets a 401 from the next request on once it is revoked (client-credentials token)', async () => {
       const config = await auth.openidClient({ grants: ['client_credentials'] })
       const { access_token } = await openid.clientCredentialsGrant(config, { scope: 'users:read' })
       assert.equal(await auth.statusFor(access_token), 200)

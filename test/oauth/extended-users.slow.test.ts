@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       assert.deepEqual([set.status, set.body.tenant, set.body.role], [200, 'north', 'auditor'])
     })
 
-    it('adds the fields listed in `userinfo` to the userinfo response for the scope profile', async () => {
+    it('adds the fields listed in `userinfo` to the userinfo response for the profile scope', async () => {
       const { access_token } = await tokensOf(user)
       const { status, body } = await call(access_token, 'GET', '/oauth/userinfo')
       const { sub, name } = user

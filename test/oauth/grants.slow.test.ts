@@ -13,7 +13,7 @@ const refused = (error: string) => (thrown: unknown) => {
   return true
 }
 
-/** Backdates the first use of every refresh token to before the grace period. */
+/** Backdates the first use of every used refresh token, so that its grace period has ended. */
 const passGrace = (db: Database) =>
   db.write((tx) =>
     tx
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
       assert.equal(decodeJwt(next.access_token).scope, 'users:read')
     })
 
-    it('T-OA-06 200 with the same working successor if repeated within the grace period', async () => {
+    it('T-OA-06 200 with the same new refresh token if the request is repeated within the grace period', async () => {
       const { config, first } = await begun()
       const successors = await Promise.all(Array.from({ length: 20 }, () => openid.refreshTokenGrant(config, first)))
       assert.equal(new Set(successors.map(({ refresh_token }) => refresh_token)).size, 1)
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       assert.ok((await openid.refreshTokenGrant(config, again.refresh_token as string)).refresh_token)
     })
 
-    it('T-OA-06 400 for reuse after the grace period; the whole family is revoked', async () => {
+    it('T-OA-06 400 if the token is reused after the grace period; the whole token family is revoked', async () => {
       const { config, first } = await begun()
       const second = await openid.refreshTokenGrant(config, first)
       await passGrace(auth.db)
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
         const row = await auth.db.read.selectFrom('authRecords').selectAll().where('id', '=', id).executeTakeFirst()
         return { id, expiresAt: Date.parse(row?.expiresAt ?? ''), payload: JSON.parse(row?.payload ?? '{}') }
       }
-      /** Moves a refresh token's times into the past: `loginDays` its login, `days` its own issue and expiry. */
+      /** Backdates a refresh token: its login time by `loginDays`, its issue and expiry times by `days`. */
       const backdate = async (token: string, loginDays: number, days: number) => {
         const { id, expiresAt: expiry, payload } = await storedToken(token)
         const { iiat, iat, exp } = payload
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
         await assert.rejects(openid.refreshTokenGrant(config, second), refused('invalid_grant'))
       })
 
-      it('200 with a refresh token that expires 90 days after the login, even if that is sooner than 14 days', async () => {
+      it('200 with a refresh token that expires 90 days after the login if that is within 14 days', async () => {
         const { config, first } = await begun()
         await backdate(first, 85, 0)
         const { payload: before } = await storedToken(first)
@@ -121,7 +121,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('issues no refresh token to a client without the refresh_token grant', async () => {
+    it('400 unauthorized_client for a client without the refresh_token grant; its codes yield no refresh token', async () => {
       const config = await auth.openidClient({ grants: ['authorization_code'] })
       const { tokens } = await codeFlow(config, auth.browser(), auth.user)
       assert.equal(tokens.refresh_token, undefined)
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 unauthorized_client for an untrusted client; 400 without a password', async () => {
+    it('400 unauthorized_client for a client without the password grant, 400 invalid_request without a password', async () => {
       await assert.rejects(ask(await auth.openidClient(), credentials()), refused('unauthorized_client'))
       const config = await auth.openidClient(trusted)
       await assert.rejects(ask(config, { username: auth.user.email }), refused('invalid_request'))
@@ -199,13 +199,13 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('GET /oauth/authorize with response_type=id_token', () => {
+  describe('GET /oauth/authorize', () => {
     const authorize = (id: string, change: Record<string, string> = {}) => {
       const query = { response_type: 'id_token', client_id: id, redirect_uri: redirectUri, scope: 'openid', ...change }
       return `/oauth/authorize?${new URLSearchParams({ nonce: 'n-0S6_WzA2Mj', state: 's', ...query })}`
     }
 
-    it('redirects with an ID token in the fragment if the client has the implicit grant', async () => {
+    it('redirects with an ID token in the fragment for response_type=id_token if the client has the implicit grant', async () => {
       const app = await auth.client({ grants: ['implicit'] })
       const back = await auth.browser().authorize(authorize(app.id), auth.user)
       const answer = new URLSearchParams(back.hash.slice(1))
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
     })
 
     for (const type of ['id_token', 'token', 'id_token token', 'code id_token', 'magic']) {
-      it(`unsupported_response_type for "${type}" if the client does not have the implicit grant`, async () => {
+      it(`redirects with unsupported_response_type for "${type}" if the client does not have the implicit grant`, async () => {
         const app = await auth.client()
         const { searchParams, hash } = sentTo(await auth.browser().visit(authorize(app.id, { response_type: type })))
         const error = searchParams.get('error') ?? new URLSearchParams(hash.slice(1)).get('error')
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('unauthorized_client for a code if the client does not have the code grant', async () => {
+    it('redirects with unauthorized_client for response_type=code if the client does not have the code grant', async () => {
       const app = await auth.client({ grants: ['implicit'] })
       const back = sentTo(await auth.browser().visit(authorize(app.id, { response_type: 'code' })))
       assert.equal(back.searchParams.get('error'), 'unauthorized_client')
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
       return (await codeFlow(config, auth.browser(), auth.user, { scope })).tokens.access_token
     }
 
-    it('200 with the claims for the granted scopes, not cacheable', async () => {
+    it('200 with the claims for the granted scopes and Cache-Control: no-store', async () => {
       const token = await tokenFor('openid email')
       for (const answer of [await ask('GET', token), await ask('POST', token), await ask('POST', token, 'a=b')]) {
         assert.deepEqual([answer.status, answer.body], [200, { sub: auth.user.sub, email: auth.user.email }])
@@ -287,7 +287,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('events that end access', () => {
+  describe('revocation and logout', () => {
     const flow = async (one = auth.browser(), person = auth.user, scope = 'openid users:read') => {
       const app = await auth.client({ postLogoutRedirectUris: ['https://app.example/bye'] })
       const config = await auth.relyingParty(app)
@@ -303,7 +303,7 @@ forEachEngine((engine) => {
       assert.equal((await openid.tokenIntrospection(config, tokens.access_token)).active, false)
     })
 
-    it('T-AUTH-07 setting a new password ends logins and revokes tokens', async () => {
+    it('T-AUTH-07 setting a new password ends the user’s sessions and revokes the user’s tokens', async () => {
       const changing = await auth.person()
       const { config, tokens, one, app } = await flow(auth.browser(), changing)
       const { setPasswordHash } = await import('../../src/oauth/users/accounts.ts')
@@ -321,7 +321,7 @@ forEachEngine((engine) => {
       assert.equal(back.searchParams.get('error'), 'login_required')
     })
 
-    it('deleting the user revokes all tokens', async () => {
+    it('deleting a user revokes all of the user’s tokens', async () => {
       const leaving = await auth.person()
       const { config, tokens } = await flow(auth.browser(), leaving)
       await auth.db.write((tx) => tx.deleteFrom('users').where('id', '=', leaving.userId).execute())
@@ -336,7 +336,7 @@ forEachEngine((engine) => {
       assert.deepEqual(left, [])
     })
 
-    it('logging out through the app prompts the user, redirects back to the app and revokes the tokens', async () => {
+    it('logging out through the app prompts the user, redirects to the app and revokes the refresh token', async () => {
       const { config, tokens, one } = await flow()
       const url = openid.buildEndSessionUrl(config, {
         post_logout_redirect_uri: 'https://app.example/bye',
@@ -396,7 +396,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('T-OA-12 a logout requested by another site has no effect until the user confirms it', async () => {
+    it('T-OA-12 400 for a logout confirmation without the page’s anti-CSRF token; the user’s tokens stay valid', async () => {
       const { config, tokens, one } = await flow()
       await one.visit('/oauth/logout')
       for (const form of [{ logout: 'yes' }, { logout: 'yes', xsrf: 'guessed' }] as Record<string, string>[]) {
@@ -406,13 +406,13 @@ forEachEngine((engine) => {
     })
   })
 
-  it('client_credentials also works for a client with the code grant', async () => {
+  it('client_credentials works for a client that also has the code grant', async () => {
     const config = await auth.openidClient({ grants: [...codeGrants, 'client_credentials'] })
     const { access_token } = await openid.clientCredentialsGrant(config, { scope: 'users:read' })
     assert.equal(await auth.statusFor(access_token), 200)
   })
 
-  it('GET /oauth/authorize shows the login page first; for a logged-in user, it issues a code at once', async () => {
+  it('GET /oauth/authorize for a first-party app shows the login page, or issues a code if the user is logged in', async () => {
     const app = await auth.client({ firstParty: true })
     const one = auth.browser()
     const query = { response_type: 'code', client_id: app.id, redirect_uri: redirectUri, scope: 'openid', state: 'x' }

@@ -54,7 +54,7 @@ forEachEngine((engine) => {
   }
 
   describe('POST /api/users/{id}/invitation', () => {
-    it('201, not cacheable, with a link that sets a password once', async () => {
+    it('201, not cacheable, with a single-use link for setting a password', async () => {
       const { id, email } = await newUser()
       const { status, headers, body } = await call(auth, 'admin', `/api/users/${id}/invitation`)
       assert.equal(status, 201)
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       assert.equal((await visit(again.body.url)).status, 200)
     })
 
-    it('an invitation created during an address change is sent to the new address or is invalid', async () => {
+    it('an invitation created during an address change is for the new address or is invalid', async () => {
       for (let round = 0; round < 8; round++) {
         const { id, email } = await newUser()
         const [invited, patched] = await Promise.all([
@@ -169,7 +169,7 @@ async function mailServer(refuses = false) {
 
 onSqlite((engine) => {
   for (const refuses of [false, true]) {
-    it(refuses ? '201 with sent: false for a rejected mail' : '201 with sent: true and a mailed link', async () => {
+    it(`inviting a user: 201 with sent: ${refuses ? 'false for a rejected mail' : 'true and a mailed link'}`, async () => {
       const mail = await mailServer(refuses)
       const smtp = {
         PLINTH_SMTP_URL: mail.url,

@@ -47,13 +47,13 @@ onSqlite((engine) => {
     })
   const publicKeys = Object.fromEntries(Object.entries(pairs).map(([alg, { publicKey }]) => [alg, publicKey]))
 
-  describe('the algorithm is bound to the key (RFC 8725 §3.1)', () => {
+  describe('algorithm verification (RFC 8725 §3.1)', () => {
     for (const [alg, { privateKey }] of Object.entries(pairs)) {
       it(`accepts ${alg} with a matching key`, async () => {
         assert.ok('caller' in (await verifier(publicKeys)(await signed({}, { alg, kid: alg }, privateKey))))
       })
       for (const kid of Object.keys(pairs).filter((name) => name !== alg)) {
-        it(`T-JWT-06 AUTH_TOKEN_INVALID for ${alg} with the kid of a ${kid} key`, async () => {
+        it(`T-JWT-06 AUTH_TOKEN_INVALID for ${alg} with the kid of an ${kid} key`, async () => {
           assert.deepEqual(await verifier(publicKeys)(await signed({}, { alg, kid }, privateKey)), invalid)
         })
       }
@@ -80,7 +80,7 @@ onSqlite((engine) => {
       assert.deepEqual(await verifier(publicKeys, `${secret}!`)(hs256(secret)), invalid)
     })
 
-    it('accepts a token signed with the shared secret, with its client’s scopes', async () => {
+    it('accepts a token signed with the shared secret and returns the token’s scopes', async () => {
       const verification = await verifier(publicKeys, secret)(hs256(secret))
       assert.ok('caller' in verification)
       assert.deepEqual([...verification.caller.scopes], ['reports:read', 'books:write'])
@@ -94,7 +94,7 @@ onSqlite((engine) => {
       ['JWK', JSON.stringify(own.publicKey.export({ format: 'jwk' }))],
     ]
     for (const [what, key] of forms) {
-      it(`T-JWT-02 AUTH_TOKEN_INVALID if signed with the public key as ${what}, even if a shared secret is configured`, async () => {
+      it(`T-JWT-02 AUTH_TOKEN_INVALID for a token signed with the public key as ${what}, even if a shared secret is configured`, async () => {
         assert.deepEqual(await verifier(publicKeys, secret)(hmac(key, { kid: 'RS256' })), invalid)
       })
     }

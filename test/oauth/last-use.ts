@@ -5,11 +5,11 @@ interface UsedRow {
   send: (method: string, url: string, payload?: object, headers?: Record<string, string>) => Promise<Response>
   /** The row's URL. */
   url: string
-  /** Stores the time of the last use of the row. */
+  /** Sets the row's `lastUsedAt`. */
   useAt: (lastUsedAt: string) => Promise<unknown>
 }
 
-/** Checks that each use of a row changes its ETag, and that a write accepts the ETag of any use of the revision. */
+/** Asserts that each use of a row changes its ETag, and that a write accepts an earlier ETag of the same revision. */
 export async function assertTagsOfUses({ send, url, useAt }: UsedRow): Promise<void> {
   const tags = ['"1"']
   for (const usedAt of ['2026-03-01T12:00:00.000Z', '2026-03-01T12:01:00.000Z']) {

@@ -8,7 +8,7 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 import { request } from 'undici'
 import { chromiumOptions, maxWaitMs, skip } from '../support/chromium.ts'
 import { onSqlite } from '../support/engines.ts'
-import { authService } from './real.ts'
+import { authService, withRecordsLocked } from './real.ts'
 
 onSqlite((engine) => {
   describe('a user with Chromium', { skip }, () => {
@@ -125,6 +125,17 @@ onSqlite((engine) => {
         assert.ok((await tokens(page.url())).access_token)
         await page.goto(url)
         await page.waitForURL(/[?&]code=/)
+      })
+    })
+
+    it('sees a busy page while the database is locked, and then, without any action, the login page', async () => {
+      const { url } = await begun()
+      await using(async (page) => {
+        await withRecordsLocked(auth, async () => {
+          await page.goto(url)
+          await title(page, 'The service is busy')
+        })
+        await title(page, 'Sign in')
       })
     })
 

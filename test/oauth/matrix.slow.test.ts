@@ -11,7 +11,7 @@ import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { type LiveRoute, liveRoutes } from '../support/live-routes.ts'
 import { attacks, fields, keys, own, signed, start } from './forgery.ts'
-import { addBackup, type Fixtures, matrix, type Row } from './matrix.ts'
+import { addBackup, addJobRow, type Fixtures, matrix, type Row } from './matrix.ts'
 import { issuer, persons, sealer } from './support.ts'
 
 type Caller = 'owner' | 'other' | 'admin' | 'none' | 'scopeless' | 'expired' | 'tampered'
@@ -29,11 +29,15 @@ function expectedOf(row: Row, caller: Caller): number {
 }
 
 /**
- * Each caller requests only a third of the routes under a version prefix, because they require the same scopes as the bare
- * paths (test/openapi/openapi.slow.test.ts).
+ * Each caller requests only a third of the routes under a version prefix, because those routes require the same scopes
+ * as the routes without a prefix (test/openapi/openapi.slow.test.ts). Checks of all data are requested once, because a
+ * second one gets 409 while the first is running.
  */
 const isAsked = ({ url }: LiveRoute, at: number, caller: Caller) =>
-  !/^\/v\d+\//.test(url) || at % 3 === callers.indexOf(caller) % 3
+  !/^\/v\d+\//.test(url) || (at % 3 === callers.indexOf(caller) % 3 && !/\/(verification|examination)$/.test(url))
+
+/** The callers that most routes refuse before any SQL. They are tested on one engine. */
+const refusedAtOnce: readonly Caller[] = ['scopeless', 'expired', 'tampered']
 
 forEachEngine((engine) => {
   let db: Database
@@ -97,12 +101,12 @@ forEachEngine((engine) => {
     assert.ok(response.statusCode === 201 || response.statusCode === 202, response.body)
     return response.json()
   }
-  /** Ends the reports of previous rows, because the matrix creates more reports than a client may have pending. */
+  /** Creates a report; first ends earlier ones, because a client may have only so many pending reports. */
   const task = async (): Promise<string> => {
     await db.write((tx) => tx.updateTable('tasks').set({ status: 'failed' }).where('status', '=', 'pending').execute())
     return (await make('/api/reports', { reportType: 'products', format: 'csv' })).taskId
   }
-  /** Deletes the webhooks of previous rows, because the matrix creates more webhooks than an owner may have. */
+  /** Creates a webhook; first deletes earlier ones, because an owner may have only so many webhooks. */
   const webhook = async (): Promise<string> => {
     await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', 'alpha').execute())
     return (await make('/api/webhooks', { event: '*', callbackUrl: `http://127.0.0.1:9/made${++count}` })).id
@@ -138,6 +142,8 @@ forEachEngine((engine) => {
     },
     key: async () => (await make('/api/keys', { name: 'Made' }, 'admin')).id,
     backup: () => addBackup(db, ++count),
+    job: () => addJobRow(db, ++count, 'waiting'),
+    failedJob: () => addJobRow(db, ++count, 'failed'),
   }
   const request = async ({ method, url }: LiveRoute, row: Row, caller: Caller) => {
     const id = row.id ? await row.id(fixtures) : ''
@@ -146,7 +152,7 @@ forEachEngine((engine) => {
   }
 
   describe('the authorization matrix (T-API-01)', () => {
-    it('has exactly one row for each live route', () => {
+    it('has a row for every live route, and no row without a route', () => {
       const live = liveRoutes(service.app)
       assert.deepEqual(
         live.filter((route) => rowOf(route) === undefined),
@@ -162,7 +168,7 @@ forEachEngine((engine) => {
       assert.ok(live.length > 120, String(live.length))
     })
 
-    for (const caller of callers) {
+    for (const caller of callers.filter((one) => engine.name === 'sqlite' || !refusedAtOnce.includes(one))) {
       it(`every route returns the status in its row for the caller: ${caller}`, async () => {
         const wrong: string[] = []
         for (const [at, route] of liveRoutes(service.app).entries()) {
@@ -195,7 +201,7 @@ forEachEngine((engine) => {
       assert.ok(compared >= 12, String(compared))
     })
 
-    it('lists only the caller’s own reports, even for an administrator', async () => {
+    it('GET /api/reports lists only the caller’s own reports, even for an administrator', async () => {
       const task = await fixtures.task()
       for (const [caller, sees] of [
         ['owner', true],
@@ -207,7 +213,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 with only the admin scope outside the administration routes; 200 with only audit:read for the audit log', async () => {
+    it('403 outside the administration routes with only the admin scope; 200 for the audit log with only audit:read', async () => {
       const admin = await signed({ sub: 'gamma', client_id: 'gamma', scope: 'admin', jti: 'admin alone' })
       const task = await fixtures.task()
       for (const path of ['/users', '/api/reports', `/api/reports/${task}`, '/api/webhooks']) {

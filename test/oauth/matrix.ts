@@ -15,13 +15,29 @@ export async function addBackup(db: Database, second: number): Promise<string> {
   return backupId(scheduledFor)
 }
 
-/** Creates the resources that a request needs. Each request gets new ones, because some requests delete them. */
+/** Adds a job with this status; returns its id. */
+export async function addJobRow(db: Database, number: number, status: 'waiting' | 'failed'): Promise<string> {
+  const id = `job_${String(number).padStart(31, '0')}`
+  const at = '2026-01-01T00:00:00.000Z'
+  const state = { status, dueAt: at, queued: 0, createdAt: at, endedAt: status === 'failed' ? at : null }
+  await db.write((tx) =>
+    tx
+      .insertInto('declaredJobs')
+      .values({ id, name: 'remind', input: '{}', ...state })
+      .execute(),
+  )
+  return id
+}
+
+/**
+ * Functions that create a request's resources and return their ids. Each request gets new resources, because some
+ * requests delete them.
+ */
 export interface Fixtures {
-  /** These functions create a resource and return its id. */
   user: () => Promise<number>
   product: () => Promise<number>
   book: () => Promise<number>
-  /** These functions create a resource, delete it, and return its id. */
+  /** A deleted product, and a deleted book. */
   deletedProduct: () => Promise<number>
   deletedBook: () => Promise<number>
   task: () => Promise<string>
@@ -34,6 +50,9 @@ export interface Fixtures {
   key: () => Promise<string>
   /** A completed backup whose file is on another node. */
   backup: () => Promise<string>
+  /** A waiting job, and a failed one. */
+  job: () => Promise<string>
+  failedJob: () => Promise<string>
   /** An unused number. */
   fresh: () => number
 }
@@ -44,7 +63,7 @@ interface Expected {
   owner: number
   /** Another client with the same scopes. */
   other: number
-  /** A client that also has the `admin` scope. */
+  /** A client with every API scope. */
   admin: number
   /** A caller without a token; default 401. */
   none?: number
@@ -63,12 +82,12 @@ export interface Row extends Expected {
 }
 
 const all = (status: number): Expected => ({ owner: status, other: status, admin: status })
-/** The same status for every caller, except callers with an invalid token. */
+/** Returns the same status for every caller, except callers with an invalid token. */
 const everybody = (status: number): Expected => ({ ...all(status), none: status, scopeless: status })
-/** This status for the owner and for administrators; for all other callers, the resource does not exist. */
+/** Returns this status for the owner and for administrators, and 404 for other clients. */
 const owned = (status: number): Expected => ({ owner: status, other: 404, admin: status })
 const admins = (status: number): Expected => ({ owner: 403, other: 403, admin: status })
-/** The same status for every caller, because the authorization server ignores access tokens. */
+/** Returns the same status for every caller, because the authorization server ignores access tokens. */
 const itself = (status: number): Expected => ({ ...everybody(status), wrong: status })
 
 const missingTask = `tsk_${'A'.repeat(22)}`
@@ -76,6 +95,7 @@ const missingWebhook = `whk_${'A'.repeat(22)}`
 const product = ({ fresh }: Fixtures) => ({ name: `Product ${fresh()}`, price: 1 })
 const book = ({ fresh }: Fixtures) => ({ title: `Book ${fresh()}`, author: 'Somebody' })
 const user = ({ fresh }: Fixtures) => ({ name: 'Somebody', email: `user${fresh()}@example.com` })
+const batch = (made: Fixtures) => ({ items: [{ method: 'POST', collection: 'products', body: product(made) }] })
 const report = () => ({ reportType: 'products', format: 'csv' })
 const hook = ({ fresh }: Fixtures) => ({ event: '*', callbackUrl: `http://127.0.0.1:9/${fresh()}` })
 const client = () => ({ name: 'Client', scopes: ['reports:read'], grants: ['client_credentials'] })
@@ -92,6 +112,8 @@ const deliveries = { id: (made: Fixtures) => made.delivery(), missing: [missingW
 const clients = { id: (made: Fixtures) => made.client() }
 const interaction = { id: async () => 'nothing' }
 const keys = { id: (made: Fixtures) => made.key() }
+const jobs = { id: (made: Fixtures) => made.job() }
+const failedJobs = { id: (made: Fixtures) => made.failedJob() }
 const backups = { id: (made: Fixtures) => made.backup() }
 
 /**
@@ -130,6 +152,7 @@ export const matrix: Record<string, Row> = {
   'PATCH /books/:id': { ...all(200), ...books, body: () => ({ genre: 'New' }) },
   'DELETE /books/:id': { ...all(204), ...books },
 
+  'POST /api/batch': { ...all(200), body: batch },
   'GET /api/deleted/products': all(200),
   'POST /api/deleted/products/:id/restore': { ...all(201), ...deletedProducts },
   'DELETE /api/deleted/products/:id': { ...all(204), ...deletedProducts },
@@ -202,7 +225,7 @@ export const matrix: Record<string, Row> = {
   'GET /api/settings': admins(200),
   'GET /api/storage': admins(200),
   'GET /api/backups': admins(200),
-  // The backups of the matrix are not configured, and their files are on another node.
+  // Backups are not configured in these tests, and the backup's file is on another node.
   'POST /api/backups': admins(409),
   'GET /api/backups/:id': { ...admins(200), ...backups },
   'GET /api/backups/:id/download': { ...admins(409), ...backups },
@@ -211,6 +234,11 @@ export const matrix: Record<string, Row> = {
   'GET /api/versions/:version/retirement': { ...admins(200), id: async () => 'v1' },
   'GET /api/nodes': admins(200),
   'GET /api/queues': admins(200),
+  'GET /api/jobs': admins(200),
+  'GET /api/jobs/:id': { ...admins(200), ...jobs },
+  'POST /api/jobs/:id/retry': { ...admins(200), ...failedJobs },
+  'POST /api/jobs/:id/cancel': { ...admins(200), ...jobs },
+  'GET /api/schedules': admins(200),
   'GET /api/metrics/history': admins(200),
   'GET /api/traffic': admins(200),
   'GET /api/requests': admins(200),

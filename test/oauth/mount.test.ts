@@ -48,7 +48,7 @@ forEachEngine((engine) => {
       end_session_endpoint: `${issuer}/oauth/logout`,
     }
 
-    it(`200 for GET ${openid} with URLs that all start with the issuer`, async () => {
+    it('contains only URLs that start with the issuer', async () => {
       const found = (await (await fetch(server.base + openid)).json()) as Record<string, unknown>
       const isUrl = ([, value]: [string, unknown]) => typeof value === 'string' && URL.canParse(value)
       assert.deepEqual(Object.fromEntries(Object.entries(found).filter(isUrl)), urls)
@@ -62,24 +62,24 @@ forEachEngine((engine) => {
     })
 
     const hostile: [what: string, headers: string[]][] = [
-      ['another Host', ['Host', 'evil.example']],
+      ['another Host header', ['Host', 'evil.example']],
       ['X-Forwarded-Host', ['Host', 'localhost', 'X-Forwarded-Host', 'evil.example', 'X-Forwarded-Proto', 'http']],
       ['Forwarded', ['Host', 'localhost', 'Forwarded', 'host=evil.example;proto=http']],
-      ['two Hosts', ['Host', 'localhost:8443', 'Host', 'evil.example']],
-      ['a malformed Host', ['Host', 'evil.example/@x y']],
+      ['two Host headers', ['Host', 'localhost:8443', 'Host', 'evil.example']],
+      ['a malformed Host header', ['Host', 'evil.example/@x y']],
     ]
     for (const [what, headers] of hostile) {
-      it(`the same document for ${what}`, async () => {
+      it(`is the same for ${what}`, async () => {
         assert.deepEqual(await raw(openid, headers), await (await fetch(server.base + openid)).json())
       })
     }
 
-    it('the same document for a request target in absolute form', async () => {
+    it('is the same for a request target in absolute form', async () => {
       const found = await raw(`http://evil.example${openid}`, ['Host', 'evil.example'])
       assert.deepEqual(found, await (await fetch(server.base + openid)).json())
     })
 
-    it('the same document for GET /.well-known/oauth-authorization-server (RFC 8414)', async () => {
+    it('is the same at /.well-known/oauth-authorization-server (RFC 8414)', async () => {
       const found = await (await fetch(`${server.base}/.well-known/oauth-authorization-server`)).json()
       assert.deepEqual(found, await (await fetch(server.base + openid)).json())
     })
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('the same client authentication methods for all three endpoints that require authentication', async () => {
+    it('lists the same client authentication methods for all three endpoints that require authentication', async () => {
       const { base } = server
       const metadata = (await (await fetch(base + openid)).json()) as Record<string, unknown>
       for (const endpoint of ['token', 'revocation', 'introspection']) {
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
     })
 
     for (const contentType of ['application/json', 'text/plain', 'multipart/form-data', 'no media type', undefined]) {
-      it(`400 invalid_request for Content-Type ${contentType}`, async () => {
+      it(`400 invalid_request for ${contentType ? `Content-Type '${contentType}'` : 'no Content-Type'}`, async () => {
         const response = await send(`${new URLSearchParams(credentials)}`, contentType)
         assert.equal(response.status, 400)
         assert.equal(((await response.json()) as { error: string }).error, 'invalid_request')
@@ -214,7 +214,7 @@ forEachEngine((engine) => {
       assert.ok(cookies.length > 0 && cookies.every((cookie) => /; secure; httponly/.test(cookie)))
     })
 
-    it('400 with JSON for a non-browser client', async () => {
+    it('400 with JSON for Accept: application/json', async () => {
       const response = await fetch(server.base + wrong, { headers: { accept: 'application/json' } })
       assert.equal(response.status, 400)
       assert.equal(((await response.json()) as { error: string }).error, 'invalid_client')

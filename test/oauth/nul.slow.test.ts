@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(responses.map(({ status }) => status)), new Set([404]), JSON.stringify(responses))
     })
 
-    it('200 with an empty list as an audit log filter', async () => {
+    it('200 as an audit log filter, with an empty list', async () => {
       for (const name of ['event', 'clientId', 'subject', 'target']) {
         const { status, body } = await callApi('GET', `/api/audit?${name}=%00`)
         assert.deepEqual([status, body], [200, '[]'])

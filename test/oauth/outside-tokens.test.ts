@@ -112,7 +112,7 @@ onSqlite((engine) => {
     ['an unknown kid (T-JWT-03)', {}, { kid: 'unknown' }],
   ]
   for (const [what, change, header] of wrong) {
-    it(`AUTH_TOKEN_INVALID for ${what}`, async () => {
+    it(`tokenVerifier returns AUTH_TOKEN_INVALID for ${what}`, async () => {
       assert.deepEqual(
         await verifier().verify(await token(typeof change === 'function' ? change() : change, header)),
         invalid,
@@ -120,7 +120,7 @@ onSqlite((engine) => {
     })
   }
 
-  it('AUTH_TOKEN_INVALID for a duplicate claim, at any depth and in any spelling', async () => {
+  it('tokenVerifier returns AUTH_TOKEN_INVALID for a duplicate claim, at any depth and in any spelling', async () => {
     const { verify } = verifier()
     const all = JSON.stringify({ ...fields, iss: idp.base, sub: '7', cnf: { a: '"b":' } })
     const sent = (text: string) => signedText(text, { alg: 'ES256', kid: 'theirs' }, theirs.privateKey)
@@ -134,13 +134,13 @@ onSqlite((engine) => {
       assert.deepEqual(await verify(await sent(all.replace('{', twice))), invalid, twice)
   })
 
-  it('AUTH_TOKEN_INVALID for an issuer’s token signed with our key, and for our token signed with the issuer’s key', async () => {
+  it('tokenVerifier returns AUTH_TOKEN_INVALID if a token names one issuer but is signed with the other’s key', async () => {
     const { verify } = verifier()
     assert.deepEqual(await verify(await signed({ iss: idp.base })), invalid)
     assert.deepEqual(await verify(await token({ iss: issuer })), invalid)
   })
 
-  it('accepts a token up to 29 seconds after it expires; AUTH_TOKEN_EXPIRED after 31 seconds', async () => {
+  it('tokenVerifier accepts a token 29 seconds after it expires, but returns AUTH_TOKEN_EXPIRED after 31', async () => {
     const { verify, pass } = verifier()
     const [cached, late, tooLate] = [await token(), await token({ jti: 'late' }), await token({ jti: 'too late' })]
     assert.ok('caller' in (await verify(cached)))
@@ -216,13 +216,13 @@ onSqlite((engine) => {
       assert.equal(idp.served.hits, 0)
     })
 
-    it('plain HTTP in production, where it is not allowed', async () => {
+    it('plain HTTP where it is not allowed', async () => {
       const strict = verifier({ allowHttp: false, allowCidrs: ['127.0.0.0/8'] })
       assert.match(await unavailable(strict.verify), /must use https/)
     })
   })
 
-  it('tokenVerifier uses cached keys for half a day while the issuer is down, but not for over a day', async () => {
+  it('tokenVerifier uses cached keys while the issuer is down, but not for more than a day', async () => {
     const { verify, pass } = verifier()
     await verify(await token())
     idp.served.status = 500

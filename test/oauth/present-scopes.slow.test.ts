@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.equal(last.scope, 'openid users:read books:write')
     })
 
-    it('400 invalid_scope if the client no longer has any of the scopes; the token is not consumed', async () => {
+    it('400 invalid_scope if the client no longer has any of the token’s scopes; the token is not consumed', async () => {
       const { app, config, refresh } = await granted()
       await narrow(app.id, ['reports:read'])
       await assert.rejects(openid.refreshTokenGrant(config, refresh), isScopeError)
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
         .setExpirationTime('5m')
         .sign(Buffer.from(sharedSecret))
 
-    it('are active, and accepted by the API, for a client and for a user', async () => {
+    it('are active at introspection and accepted by the API, for a client and for a user', async () => {
       const app = await auth.client({ scopes: ['users:read'] })
       for (const sub of [app.id, auth.user.sub]) {
         const token = await signed(app.id, sub)
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('are inactive, and rejected by the API, for an unknown user or client, and after revocation', async () => {
+    it('are reported as inactive and rejected by the API if their user or client is unknown, or if they were revoked', async () => {
       const app = await auth.client()
       const config = await auth.relyingParty(app)
       const revoked = await signed(app.id, auth.user.sub)

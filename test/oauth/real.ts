@@ -2,8 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { after, before } from 'node:test'
 import * as openid from 'openid-client'
+import pg from 'pg'
 import { Agent, fetch, request } from 'undici'
 import { builtIn } from '../../src/catalog/service.ts'
 import { readConfig } from '../../src/config/config.ts'
@@ -13,6 +15,8 @@ import type { NewClient } from '../../src/oauth/clients/validate.ts'
 import { addUser, openAccount, type Role, setPasswordHash } from '../../src/oauth/users/accounts.ts'
 import { passwords } from '../../src/oauth/users/passwords.ts'
 import { startService } from '../../src/start.ts'
+import { sqlitePath } from '../../src/storage/sqlite/path.ts'
+import { forget } from '../support/app.ts'
 import type { EngineUnderTest } from '../support/engines.ts'
 import { withoutLimits } from '../support/limits.ts'
 import { type Browser, browser } from './browser.ts'
@@ -23,7 +27,7 @@ export const password = 'tundra violin marble'
 
 const quick = passwords(randomBytes, quickCost)
 
-/** Starts the whole service in this process, like `plinth serve`, with its TLS listener and database. */
+/** Starts the whole service in this process, as `plinth serve` does, over a new database. */
 export async function realServer(
   engine: Pick<EngineUnderTest, 'migratedPlace'>,
   env: Record<string, string> = {},
@@ -62,9 +66,23 @@ export async function person(real: Real, { role = 'user' as Role, name = 'Ada Lo
 
 export type Person = Awaited<ReturnType<typeof person>>
 
+/** Prevents the service from writing to `auth_records` while `work` runs. */
+export async function withRecordsLocked<T>({ db }: Pick<Service, 'db'>, work: () => Promise<T>): Promise<T> {
+  const path = sqlitePath(db.url)
+  if (path !== null) {
+    const other = new DatabaseSync(path)
+    other.exec('begin immediate')
+    return work().finally(() => other.close())
+  }
+  const other = new pg.Client({ connectionString: db.url })
+  await other.connect()
+  await other.query('begin; lock table auth_records in access exclusive mode')
+  return work().finally(() => other.end())
+}
+
 export const codeGrants = ['authorization_code', 'refresh_token']
 
-/** Registers a client with every scope and, by default, the code and refresh grants. */
+/** Registers a client, by default with every scope and the code and refresh grants. */
 export async function client({ db, sealer }: Pick<Service, 'db' | 'sealer'>, change: Partial<NewClient> = {}) {
   const wanted = {
     name: 'The App',
@@ -77,7 +95,7 @@ export async function client({ db, sealer }: Pick<Service, 'db' | 'sealer'>, cha
   return { id: created.client.id, secret: created.secret }
 }
 
-/** Configures openid-client as an app would, through discovery; it trusts the local CA. */
+/** Configures openid-client through discovery, as an app would. Its requests trust the local CA. */
 export async function relyingParty(
   real: Real,
   { id, secret }: { id: string; secret: string | null },
@@ -121,8 +139,8 @@ export async function codeFlow(config: openid.Configuration, one: Browser, who: 
 }
 
 /**
- * Starts the service before the tests and closes it afterwards. `user` has a password; the other members are the functions
- * above, bound to the service.
+ * Starts the service before the tests and closes it afterwards. Returns the service's members, a `user` with a
+ * password, and helpers bound to the service.
  */
 export function authService(engine: EngineUnderTest, env: Record<string, string> = {}) {
   const service = {} as Real & { user: Person }
@@ -130,7 +148,10 @@ export function authService(engine: EngineUnderTest, env: Record<string, string>
     Object.assign(service, await realServer(engine, env))
     service.user = await person(service)
   })
-  after(() => service.close())
+  after(async () => {
+    await service.close()
+    forget(service)
+  })
   const send = (path: string, options: RequestOptions = {}) =>
     request(service.baseUrl + path, { dispatcher: service.agent, ...options })
   return Object.assign(service, {

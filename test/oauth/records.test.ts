@@ -22,7 +22,7 @@ forEachEngine((engine) => {
   })
   after(() => db.close())
 
-  describe('adapter.find', () => {
+  describe('a lookup by the adapter', () => {
     it('returns the latest payload for an id and a kind, and nothing for a different kind', async () => {
       await of('Session').upsert('r1', { jti: 'r1', scope: 'a' }, 60)
       await of('Session').upsert('r1', { jti: 'r1', scope: 'b' }, 60)
@@ -30,7 +30,7 @@ forEachEngine((engine) => {
       assert.equal(await of('AuthorizationCode').find('r1'), undefined)
     })
 
-    it('findByUid and findByUserCode return the payload, and nothing for a different value', async () => {
+    it('by uid or user code returns the payload, and nothing for a different value', async () => {
       await of('Session').upsert('s1', { jti: 's1', uid: 'u1' }, 60)
       await of('DeviceCode').upsert('d1', { jti: 'd1', userCode: 'CODE' }, 60)
       assert.equal((await of('Session').findByUid('u1'))?.uid, 'u1')
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
   })
 
   describe('data stored by the adapter', () => {
-    it('contains the SHA-256 of a record’s id; neither the id itself nor the id of a session cookie, even in the payload', async () => {
+    it('contains the SHA-256 of a secret id, but neither the id itself nor the session cookie, even in the payload', async () => {
       for (const kind of ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']) {
         const id = `secret-${kind}`
         const payload = { jti: id, returnTo: `/oauth/authorize/${id}`, session: { uid: 'u', cookie: 'cookie id' } }

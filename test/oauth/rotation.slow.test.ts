@@ -26,7 +26,7 @@ forEachEngine((engine) => {
   })
   after(() => db.close())
 
-  // Creating an RSA key takes a hundred times as long.
+  // Creating an RSA key takes a hundred times as long as creating an EC key.
   const algorithm = 'ES256' as const
   const sources = (database = db) => ({ db: database, sealer, now: time.now, algorithm })
   const byTime = (database = db) => rotateOnSchedule({ ...sources(database), actor: theService })
@@ -38,7 +38,7 @@ forEachEngine((engine) => {
   }
 
   describe('scheduled rotation (T-OA-14, S-04)', () => {
-    it('a key signs for 90 days and verifies for 25 more hours; its successor is published a day before signing', async () => {
+    it('a key signs for 90 days and verifies for 25 more hours; its successor is published a day before it signs', async () => {
       const [first] = await kids()
       time.pass(89 * day - 1)
       assert.deepEqual(await byTime(), { published: undefined, retired: [] })
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
     })
   })
 
-  /** Two processes of one service: one issues tokens, the other only verifies them. */
+  /** Simulates two processes of one service: one issues tokens, the other only verifies them. */
   async function service() {
     const issuing = await keyRing(sources())
     const verifying = await keyRing(sources())
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
       for (const each of [old, fresh]) await jwtVerify(each, cached, { issuer })
     })
 
-    it('rejects no token while keys rotate under load, even in a process that has not read the new keys yet', async () => {
+    it('rejects no token while keys rotate under load, even in a process that has not loaded the new keys', async () => {
       const { issuing, token, verify, close } = await service()
       const verifications: unknown[] = []
       const client = async () => {
@@ -205,7 +205,7 @@ forEachEngine((engine) => {
       assert.equal((await kids()).length, 4)
     })
 
-    it('rejects tokens signed with a discarded key, cached or not, after half a minute', async () => {
+    it('rejects a cached token half a minute after its key was discarded', async () => {
       const { issuing, verifying, token, verify, close } = await service()
       const old = await token()
       assert.ok('caller' in (await verify(old)))

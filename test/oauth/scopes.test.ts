@@ -14,7 +14,7 @@ describe('scopeDescriptions', () => {
     ['', []],
   ]
   for (const [names, lines] of cases) {
-    it(`returns a line for each known scope in '${names}', with openid, profile and email as one`, () => {
+    it(`returns a line for each known scope in '${names}', but a single line for openid, profile and email`, () => {
       assert.deepEqual(scopeDescriptions(builtIn.scopes, names.split(' ')), lines)
     })
   }

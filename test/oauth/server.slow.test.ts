@@ -54,7 +54,7 @@ forEachEngine((engine) => {
       assert.deepEqual(rest, { token_type: 'Bearer', expires_in: 900, scope: 'reports:read books:write' })
     })
 
-    it('200 for the same client with HTTP Basic', async () => {
+    it('200 whether the same client uses HTTP Basic or the form', async () => {
       const client = await registered({ secret: 'p@ss word:+%' })
       assert.equal((await server.token({}, basic(client.id, client.secret))).status, 200)
       assert.equal((await server.token(form(client))).status, 200)
@@ -298,14 +298,14 @@ forEachEngine((engine) => {
   })
 
   for (const path of ['/oauth/logout', '/oauth/logout/success']) {
-    it(`200 for GET ${path} with a page that is not cacheable`, async () => {
+    it(`GET ${path}: 200 with a page that is not cacheable`, async () => {
       const response = await fetch(server.base + path, { headers: { accept: 'text/html' } })
       assert.equal(response.status, 200)
       assert.equal(response.headers.get('cache-control'), 'no-store')
     })
   }
 
-  it('200 for GET /oauth/jwks with the public key and no private members', async () => {
+  it('GET /oauth/jwks: 200 with the public key and no private members', async () => {
     const response = await fetch(`${server.base}/oauth/jwks`)
     const { keys } = (await response.json()) as { keys: Record<string, unknown>[] }
     const [own] = server.keys.jwks.keys

@@ -29,7 +29,7 @@ onSqlite((engine) => {
         assert.equal(await auth.statusFor(tokens.access_token), 200)
       })
 
-      it('names the algorithm in the metadata and in the JWKS, which has no private key', async () => {
+      it('sets the algorithm in the metadata and in the JWKS, which has no private key', async () => {
         const metadata = await json('/.well-known/openid-configuration')
         assert.deepEqual(metadata.id_token_signing_alg_values_supported, [algorithm])
         const [key, ...others] = (await json('/oauth/jwks')).keys
@@ -70,7 +70,7 @@ onSqlite((engine) => {
 })
 
 forEachEngine((engine) => {
-  describe('the schedule of signing keys', () => {
+  describe('scheduled rotation of signing keys', () => {
     let db: Database
     const time = clock()
     beforeEach(async () => {
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
     }
     const maintain = (algorithm: SigningAlgorithm) => rotateOnSchedule({ ...sources(algorithm), actor: theService })
 
-    it('publishes a key with another algorithm at once, signs with it a day later, and then retires the earlier key', async () => {
+    it('publishes a key for a new algorithm at once, signs with it a day later, and then retires the old key', async () => {
       await keyRing(sources('RS256'))
       assert.equal((await maintain('RS256')).published, undefined)
       const { published } = await maintain('ES256')

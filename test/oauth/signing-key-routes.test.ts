@@ -32,7 +32,7 @@ forEachEngine((engine) => {
   const pass = (ms: number) => {
     service.clock.now += ms
   }
-  /** Leaves one key, which has signed for a millisecond: keys of the same instant have no defined order. */
+  /** Leaves one key, created a millisecond ago, because keys created at the same instant have no defined order. */
   beforeEach(async () => {
     const { kid } = (await rotate({ discard: true })).json().published
     assert.deepEqual(await states(), [[kid, 'signing']])
@@ -66,13 +66,13 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.keys(JSON.parse(body)[0]).sort(), Object.keys(first ?? {}).sort())
     })
 
-    it('403 without the scope admin', async () => {
+    it('403 without the admin scope', async () => {
       assert.equal((await service.send({ url: '/api/signing-keys', scopes: 'audit:read' })).statusCode, 403)
     })
   })
 
   describe('POST /api/signing-keys/rotate', () => {
-    it('200: publishes a key for tomorrow, and no second one while it waits; loads the keys each time', async () => {
+    it('200: publishes a key that signs a day later, but no second one while that is pending; reloads the keys each time', async () => {
       const [first] = await keys()
       const { published, retired } = (await rotate()).json()
       assert.deepEqual(retired, [])
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       assert.equal(reloads, 2)
     })
 
-    it('200 with immediately: the new key signs at once, a waiting key is removed, and the old key verifies', async () => {
+    it('200 with `immediately`: the new key signs at once, a pending key is removed, and the old key still verifies', async () => {
       const [first] = await keys()
       const waiting = (await rotate()).json().published.kid
       const { published, retired } = (await rotate({ immediately: true })).json()
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('200 with discard: only the new key is left; audited with the caller', async () => {
+    it('200 with `discard`: only the new key is left, and the audit log names the caller', async () => {
       const [first] = await keys()
       const { published, retired } = (await rotate({ discard: true })).json()
       assert.deepEqual([retired, await states()], [[first?.kid], [[published.kid, 'signing']]])
@@ -118,14 +118,14 @@ forEachEngine((engine) => {
       assert.deepEqual([again.json(), (await keys())[0]?.kid], [first.json(), first.json().published.kid])
     })
 
-    it('200 and a logged error if this process cannot load the stored keys now', async () => {
+    it('200 and a reported error if this process cannot reload the keys', async () => {
       failures.push(new Error('no connection'))
       const { published } = (await rotate({ immediately: true })).json()
       assert.equal((await keys())[0]?.kid, published.kid)
       assert.match(String(service.faults.pop()), /no connection/)
     })
 
-    it('403 without the scope admin and 400 for a malformed body, without a rotation', async () => {
+    it('403 without the admin scope and 400 for a malformed body; neither rotates the keys', async () => {
       const before = await states()
       assert.equal((await rotate({}, {}, 'audit:read')).statusCode, 403)
       assert.equal((await rotate({ discard: 'yes' })).statusCode, 400)

@@ -12,15 +12,15 @@ import { sealer as makeSealer } from '../../src/storage/encryption.ts'
 export const issuer = 'https://localhost:8443'
 export const sealer = makeSealer(Buffer.alloc(32, 7), randomBytes)
 
-/** A manual clock: `now` in epoch ms, `pass` in seconds. */
+/** Returns a manual clock: `now` returns epoch ms, and `pass` advances it by seconds. */
 export function clock(start = Date.now()) {
   let at = start
   const now = () => at
   return { now, pass: (seconds: number) => (at += seconds * 1_000) }
 }
 
-/** The page branding in tests, and a cost at which hashing a password takes almost no time. */
 export const branding = { productName: 'Plinth', accentColor: '#2552c8' }
+/** A cost at which hashing a password takes almost no time. */
 export const quickCost = { memory: 64, passes: 2, parallelism: 1 }
 
 /** Creates login, invitations and pages as the service does. */

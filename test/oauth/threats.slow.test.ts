@@ -177,7 +177,7 @@ forEachEngine((engine) => {
     assert.ok(!unnamed.text.includes('evil.example'))
   })
 
-  it('T-OA-04 success and error responses contain iss (RFC 9207)', async () => {
+  it('T-OA-04 authorization responses contain iss, both on success and on error (RFC 9207)', async () => {
     const { app, one, begin } = await ready()
     assert.equal((await begin()).searchParams.get('iss'), auth.baseUrl)
     const failed = sentTo(await one.visit(authorizeUrl(app.id, { scope: 'openid reports:burn', response_type: 'x' })))
@@ -365,7 +365,7 @@ forEachEngine((engine) => {
     assert.ok(sentTo(back).searchParams.get('code'))
   })
 
-  describe('T-OA-12 prompt and max_age', () => {
+  describe('T-OA-12 GET /oauth/authorize', () => {
     it('login_required or consent_required with prompt=none, or a code if neither is required', async () => {
       const app = await auth.client()
       const one = auth.browser()
@@ -447,7 +447,7 @@ forEachEngine((engine) => {
 
   describe('T-OA-12 consent', () => {
     const scope = 'openid admin users:write'
-    it('is requested again after a promotion, but only for scopes that the user may now grant', async () => {
+    it('is requested again only when a promotion lets the user grant more of the requested scopes', async () => {
       const bob = await auth.person()
       const app = await auth.client()
       const config = await auth.relyingParty(app)

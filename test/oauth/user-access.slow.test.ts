@@ -54,7 +54,7 @@ forEachEngine((engine) => {
     const entries = auth.db.read.selectFrom('auditEntries').select(['subject', 'details'])
     return entries.where('target', '=', String(userId)).where('event', '=', event).execute()
   }
-  /** Requests a code without showing a page; returns the error. */
+  /** Requests a code with `prompt=none`; returns the error, or null if there is none. */
   const silentError = async ({ app, one }: Awaited<ReturnType<typeof logIn>>) => {
     const query = { response_type: 'code', client_id: app.id, redirect_uri: redirectUri, scope, prompt: 'none' }
     const page = await one.visit(`/oauth/authorize?${new URLSearchParams(query)}`)
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.ok(cookies.length > 0 && !cookies.some((value) => JSON.stringify(sessions).includes(value)))
     })
 
-    it('200 with an empty list without a login, 404 for an unknown user, 403 without the scope admin', async () => {
+    it('200 with an empty list for a user without sessions, 404 for an unknown user, 403 without the admin scope', async () => {
       const who = await auth.person()
       assert.deepEqual(await sessionsOf(who), [])
       for (const what of ['sessions', 'grants']) {
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
   })
 
   describe('DELETE /api/users/{id}/sessions/{sessionId}', () => {
-    it('T-AUTH-08 204: that login and its tokens end, other logins go on', async () => {
+    it('T-AUTH-08 204: ends the session and revokes its tokens; other sessions continue', async () => {
       const who = await auth.person()
       const laptop = await logIn(who)
       const phone = await logIn(who)
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(String(entry?.details)), { session: lost.id, clients: [laptop.app.id] })
     })
 
-    it('404 for an unknown session and for a session of another user, which goes on', async () => {
+    it('404 for an unknown session and for a session of another user, which continues', async () => {
       const [who, other] = [await auth.person(), await auth.person()]
       const { access } = await logIn(who)
       const [session] = await sessionsOf(who)
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
   })
 
   describe('DELETE /api/users/{id}/sessions', () => {
-    it('204: every login, grant and token ends; the consents stay', async () => {
+    it('204: ends every login, grant and token; consents remain', async () => {
       const who = await auth.person()
       const [one, other] = [await logIn(who), await logIn(who)]
       assert.equal((await call('DELETE', `/api/users/${who.userId}/sessions`)).status, 204)
@@ -154,7 +154,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('GET and DELETE /api/users/{id}/grants', () => {
+  describe('GET /api/users/{id}/grants and DELETE /api/users/{id}/grants/{clientId}', () => {
     it('200 with the scopes, the times and the consent of each client; a first-party client has no consent', async () => {
       const who = await auth.person()
       const asked = await logIn(who)
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('204: the client’s tokens for this user end and the consent is forgotten, all else goes on', async () => {
+    it('204: revokes the client’s tokens for this user and the consent; other grants continue', async () => {
       const [who, other] = [await auth.person(), await auth.person()]
       const ended = await logIn(who)
       const going = await logIn(who, ended.one)
@@ -190,7 +190,7 @@ forEachEngine((engine) => {
       assert.equal((await call('DELETE', path)).status, 404)
     })
 
-    it('412 for If-Match with a tag, because these resources have none', async () => {
+    it('412 for a DELETE with an ETag in If-Match, because sessions and grants have no ETag', async () => {
       const who = await auth.person()
       const { app, access } = await logIn(who)
       const headers = { authorization: `Bearer ${admin}`, 'if-match': '"1"' }
@@ -206,7 +206,7 @@ forEachEngine((engine) => {
   describe('a locked user', () => {
     const lock = (who: Person, locked: boolean) => call('PATCH', `/api/users/${who.userId}/account`, { locked })
 
-    it('cannot log in, with the response for a wrong password; can after being unlocked', async () => {
+    it('gets the same response as for a wrong password; can log in after being unlocked', async () => {
       const who = await auth.person()
       const app = await auth.client()
       const query = { response_type: 'code', client_id: app.id, redirect_uri: redirectUri, scope }
@@ -225,7 +225,7 @@ forEachEngine((engine) => {
       assert.equal((await auth.postForm('/oauth/token', { ...form, ...credentials })).status, 200)
     })
 
-    it('loses the login, the refresh tokens and an open code; unlocking does not restore them', async () => {
+    it('loses the session and the refresh token; unlocking restores neither, nor the access token', async () => {
       const who = await auth.person()
       const begun = await logIn(who)
       await lock(who, true)
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await silentError(begun), await auth.statusFor(begun.access)], ['login_required', 401])
     })
 
-    it('loses the open invitation, and stays locked after a new one is used', async () => {
+    it('loses the pending invitation, and stays locked after using a new one', async () => {
       const who = await auth.person()
       const invite = async () => {
         const headers = { authorization: `Bearer ${admin}` }
@@ -256,7 +256,7 @@ forEachEngine((engine) => {
     it('T-AUTH-08 gets 401 with a token that was issued while the account was being locked', async () => {
       const who = await auth.person()
       const { access } = await logIn(who)
-      // A concurrent login stores its token after the lock has ended all others.
+      // Sets only `lockedAt`, because a concurrent login can store its token after locking has revoked the others.
       await auth.db.write((tx) =>
         tx
           .updateTable('accounts')

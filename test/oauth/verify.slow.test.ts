@@ -230,7 +230,7 @@ forEachEngine((engine) => {
       const token = await signed({ jti: 'marked' })
       await adapter.upsert('marked', { jti: 'marked' }, 900)
       await adapter.destroy('marked')
-      // The token's lifetime, the tolerated skew, the largest lag of a ready node, and how long a lagging node stays ready.
+      // Token lifetime, tolerated skew, largest lag of a ready node, and the time for which a lagging node stays ready.
       pass(900 + 30 + 30 + 5)
       await sweepExpired(db, now)
       // Checks on a node whose clock is half a minute behind, just before the token expires there.

@@ -28,6 +28,8 @@ onSqlite((engine) => {
     const product = { name: 'Lamp', price: 24.5 }
     const user = { name: 'Ada', email: 'ada@example.com', phone: '+1' }
     const book = { title: 'Notes', author: 'Ada', genre: 'mathematics' }
+    const newBook = { items: [{ method: 'POST', collection: 'books', body: book }] }
+    const outdated = { items: [{ method: 'DELETE', collection: 'products', id: 2, ifMatch: '"9"' }] }
     const admin = { scopes: 'admin' }
     const stale = { 'if-match': '"9"' }
     const machine = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
@@ -120,6 +122,10 @@ onSqlite((engine) => {
       [200, '/products/{id}', () => ({ method: 'PUT', url: '/products/1', payload: product })],
       [412, '/products/{id}', () => ({ method: 'DELETE', url: '/products/1', headers: { 'if-match': '"99"' } })],
       [204, '/products/{id}', () => ({ method: 'DELETE', url: '/products/1' })],
+      [200, '/api/batch', () => post('/api/batch', newBook)],
+      [403, '/api/batch', () => post('/api/batch', newBook, admin)],
+      [412, '/api/batch', () => post('/api/batch', outdated)],
+      [422, '/api/batch', () => post('/api/batch', { items: [] })],
       [200, '/api/deleted/products', () => ({})],
       [403, '/api/deleted/products', () => ({ scopes: 'products:read' })],
       [400, '/api/deleted/products', () => ({ url: '/api/deleted/products?cursor=x' })],
@@ -202,6 +208,13 @@ onSqlite((engine) => {
       [403, '/api/nodes', () => ({})],
       [200, '/api/queues', () => admin],
       [403, '/api/queues', () => ({})],
+      [200, '/api/jobs', () => admin],
+      [400, '/api/jobs', () => ({ url: '/api/jobs?status=x', ...admin })],
+      [404, '/api/jobs/{id}', () => ({ url: '/api/jobs/job_0', ...admin })],
+      [404, '/api/jobs/{id}/retry', () => post('/api/jobs/job_0/retry', {}, admin)],
+      [404, '/api/jobs/{id}/cancel', () => post('/api/jobs/job_0/cancel', {}, admin)],
+      [200, '/api/schedules', () => admin],
+      [403, '/api/schedules', () => ({})],
       [400, '/api/audit', () => ({ url: '/api/audit?from=x', scopes: 'audit:read' })],
       [200, '/api/webhooks', () => ({})],
       [200, '/api/webhooks/statistics', () => ({ url: `/api/webhooks/statistics?ids=${ids.webhook}` })],
@@ -310,8 +323,17 @@ onSqlite((engine) => {
       [200, '/.well-known/oauth-authorization-server', () => ({})],
       [200, '/.well-known/oauth-protected-resource', () => ({})],
     ]
+    /** The methods of the requests that these functions return. */
+    const methodOf: Record<string, string> = {
+      act: 'POST',
+      onHook: 'POST',
+      patchHook: 'PATCH',
+      post: 'POST',
+      removal: 'DELETE',
+    }
     for (const [status, path, request] of cases) {
-      const method = /\bmethod: '(\w+)'/.exec(`${request}`)?.[1] ?? (/\bpost\(/.test(`${request}`) ? 'POST' : 'GET')
+      const [, helper = ''] = /\b(act|onHook|patchHook|post|removal)\(/.exec(`${request}`) ?? []
+      const method = /\bmethod: '(\w+)'/.exec(`${request}`)?.[1] ?? methodOf[helper] ?? 'GET'
       it(`${status} for ${method} ${path}`, async () => {
         const sent = { url: path, method: 'GET' as const, ...request() }
         const answer = await service.send(sent)
@@ -323,10 +345,14 @@ onSqlite((engine) => {
       })
     }
 
-    /** Operations that require a worker, a user with a browser, a folder for backups or a deprecated version; other tests cover them. */
+    /**
+     * Operations that require a worker, a job, a user with a browser, a folder for backups or a deprecated version. Other
+     * tests cover them.
+     */
     const elsewhere = [
       ...['readUserInfo', 'postUserInfo', 'downloadReport', 'deleteSession', 'deleteGrant'],
       ...['createBackup', 'readBackup', 'downloadBackup', 'verifyBackup', 'planRetirement'],
+      ...['readJob', 'retryJob', 'cancelJob'],
     ]
 
     it('cover every operation in the document', () => {

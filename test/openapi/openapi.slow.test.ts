@@ -10,7 +10,10 @@ import { testApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 import { baseUrl, type Documented, documentedApp, type Json, methods } from '../support/openapi.ts'
 
-/** The paths of the committed documents: one for the service, and one for each version that differs from the contract. */
+/**
+ * The URL and the committed file of each document: one for the service, and one for each version that differs from the
+ * contract.
+ */
 const places = { '/openapi.json': '../../openapi.json', '/v2/openapi.json': '../../openapi.v2.json' }
 
 onSqlite((engine) => {
@@ -33,7 +36,7 @@ onSqlite((engine) => {
   const resolve = (value: Json) => documented.resolve(value)
   const check: Documented['check'] = (...args) => documented.check(...args)
 
-  describe('GET /openapi.json', () => {
+  describe('GET /openapi.json and GET /v2/openapi.json', () => {
     it('200 with a cacheable document for everyone', async () => {
       const answer = await service.send({ url: '/openapi.json', scopes: null })
       assert.equal(answer.statusCode, 200)
@@ -44,7 +47,7 @@ onSqlite((engine) => {
     })
 
     for (const [url, file] of Object.entries(places)) {
-      it(`200 with the committed ${file.slice(3)} at ${url}`, async () => {
+      it(`200 with the committed ${file.slice(6)} at ${url}`, async () => {
         const place = new URL(file, import.meta.url)
         const text = `${JSON.stringify((await service.send({ url, scopes: null })).json(), null, 2)}\n`
         if (process.env.UPDATE === '1') writeFileSync(place, text)
@@ -66,7 +69,7 @@ onSqlite((engine) => {
       assert.deepEqual(told.sort(), [...new Set(routes)].sort())
     })
 
-    it('covers exactly the live routes of its version', async () => {
+    it('of a version covers exactly the live routes of that version', async () => {
       for (const version of ['v1', 'v2']) {
         const { paths, servers } = (await service.send({ url: `/${version}/openapi.json`, scopes: null })).json()
         assert.deepEqual(servers, [{ url: `${baseUrl}/${version}` }])
@@ -165,7 +168,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('declares each parameter once, and each path parameter with its name in the path', () => {
+    it('declares no parameter of an operation twice, and exactly the path parameters that its path contains', () => {
       for (const { operation, path, method } of operations()) {
         const parameters = (operation.parameters ?? []).map(resolve)
         const keys = parameters.map(({ name, in: where }: Json) => `${where} ${name}`)
@@ -306,7 +309,7 @@ onSqlite((engine) => {
       assert.ok(!('406' in responses))
     })
 
-    it('omits webhooks with webhooks=false in the query', async () => {
+    it('omits webhooks if the query has webhooks=false; 400 for webhooks=no', async () => {
       for (const url of ['/openapi.json', '/v2/openapi.json']) {
         const answer = await service.send({ url: `${url}?webhooks=false`, scopes: null })
         assert.equal(answer.statusCode, 200)

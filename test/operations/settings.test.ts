@@ -34,7 +34,7 @@ onSqlite((engine) => {
       assert.deepEqual([...settings.keys()].length, describeSettings(readConfig({}), {}).length)
     })
 
-    it('hides secrets, passwords in URLs and passwords in their parameters', async () => {
+    it('hides secrets, and passwords in URLs and in their query parameters', async () => {
       const { body } = await list()
       for (const secret of ['abab', 'battery', 'sesame', 'hidden']) assert.ok(!body.includes(secret), secret)
       const shown = Object.fromEntries(
@@ -45,7 +45,7 @@ onSqlite((engine) => {
       assert.deepEqual(shown.REDIS_URL, ['redis://cache.example.com:6379/0?password=…&db=3', false])
     })
 
-    it('200 with only the requested fields, 403 without the scope admin, 401 without a token', async () => {
+    it('200 with only the requested fields, 403 without the admin scope, 401 without a token', async () => {
       assert.deepEqual((await list('?fields=name')).json()[0], { name: 'PLINTH_PROFILE' })
       assert.equal((await list('', 'audit:read')).statusCode, 403)
       assert.equal((await service.send({ url: '/api/settings', scopes: null })).statusCode, 401)

@@ -15,7 +15,7 @@ forEachEngine((engine) => {
     const service = appOn(engine, {
       env: { PLINTH_RESULTS_URL: `file:${folder}/results`, PLINTH_BACKUP_URL: 's3://bucket/backups' },
     })
-    /** Each read is later than the time for which the last one is reused. */
+    /** Reads the report, after advancing the clock so that no cached report is returned. */
     const read = async (): Promise<StorageReport> => {
       service.clock.now += 300_000
       const answer = await service.send({ url: '/api/storage', scopes: 'admin' })
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await results(), { name: 'results', place, bytes: 11, files: 2, complete: true })
     })
 
-    it('403 without the scope admin, 401 without a token', async () => {
+    it('403 without the admin scope, 401 without a token', async () => {
       assert.equal((await service.send({ url: '/api/storage' })).statusCode, 403)
       assert.equal((await service.send({ url: '/api/storage', scopes: null })).statusCode, 401)
     })
@@ -75,10 +75,10 @@ onSqlite((engine) => {
   describe('GET /api/storage on a slow disk', () => {
     const service = appOn(engine, { operations: { readStorage: async () => null } })
 
-    it('503 with Retry-After if measuring takes too long', async () => {
+    it('503 with Retry-After if the measurement does not finish in time', async () => {
       const { statusCode, headers } = await service.send({ url: '/api/storage', scopes: 'admin' })
       assert.deepEqual([statusCode, headers['retry-after']], [503, '10'])
-      // The log has the 503 too.
+      // The 503 is also recorded as a fault.
       service.faults.length = 0
     })
   })

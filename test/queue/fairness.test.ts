@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { openQueue } from '../../src/queue/open.ts'
-import type { Job, Queue, Work } from '../../src/queue/queue.ts'
+import type { ClaimedJob, Queue, Work } from '../../src/queue/queue.ts'
 import { createTask } from '../../src/reports/tasks.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -37,11 +37,11 @@ forEachEngine((engine) => {
       await db.write((tx) => createTask(tx, queue, task, owner(client), new Date().toISOString()))
     }
 
-    /** Starts a worker that records each job's client, and holds the job until the test ends it. */
+    /** Returns a worker that records each job's client and holds the job until the test ends it. */
     function heldWork() {
       const held: { client: string; end: () => Promise<void> }[] = []
       const order: string[] = []
-      const work: Work = async (job: Job) => {
+      const work: Work = async (job: ClaimedJob) => {
         const { taskId } = job.payload as { taskId: string }
         const task = await db.write((tx) =>
           tx

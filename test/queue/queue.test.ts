@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { openQueue } from '../../src/queue/open.ts'
-import { type Job, LeaseLost, leaseSeconds, type Queue, Stopping, type Work } from '../../src/queue/queue.ts'
+import { type ClaimedJob, LeaseLost, leaseSeconds, type Queue, Stopping, type Work } from '../../src/queue/queue.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 interface Entry {
-  job: Job
+  job: ClaimedJob
   end: (error?: Error) => void
 }
 
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
       await db.close()
     })
 
-    /** Starts a worker that passes each job to the test and waits for the test's result. */
+    /** Returns a worker that passes each job to the test through `next`, and holds the job until the test ends it. */
     function inbox(): { work: Work; next: () => Promise<Entry> } {
       const arrived: Entry[] = []
       const waiting: ((entry: Entry) => void)[] = []
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
 
     const add = (payload: object, options?: { delayMs?: number }) =>
       db.write((tx) => queue.enqueue(tx, 'report.generate', payload, options))
-    const finish = async ({ job, end }: { job: Job; end: () => void }) => {
+    const finish = async ({ job, end }: { job: ClaimedJob; end: () => void }) => {
       await db.write((tx) => job.finish(tx))
       end()
     }

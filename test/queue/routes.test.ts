@@ -25,7 +25,7 @@ forEachEngine((engine) => {
       await db.close()
     })
 
-    it('200 with the waiting, running and repeated jobs of each queue; 403 without the scope admin', async (t) => {
+    it('200 with the waiting, running and repeated jobs of each queue; 403 without the admin scope', async (t) => {
       const db = await engine.database()
       const errors: unknown[] = []
       const now = Date.now

@@ -42,17 +42,17 @@ forEachEngine((engine) => {
       const headers = { 'content-type': 'application/merge-patch+json' }
       return service.send({ method: 'PATCH', url: `/api/clients/${id}`, token: admin, headers, payload })
     }
-    /** Sends a request; returns the largest rate and quota from its headers. */
+    /** Sends a request; returns the rate limit and the request quota from the response headers. */
     const limitsOf = async (token: string) => {
       const { headers } = await service.send({ url: '/products', token })
       return [headers['x-ratelimit-limit'], headers['x-quota-limit']].map(Number)
     }
 
-    it('are those of the service by default', async () => {
+    it('default to the service’s limits', async () => {
       assert.deepEqual(await limitsOf(await tokenOf('plain')), [50, 1_000])
     })
 
-    it('apply to the next request after a change, and are those of the service again after null', async () => {
+    it('apply to the next request after a change; null restores the service’s limits', async () => {
       const token = await tokenOf('changed')
       assert.deepEqual(await limitsOf(token), [50, 1_000])
       const changed = await patch('changed', { rate: '2/60', quota: 5 })
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await limitsOf(token), [50, 1_000])
     })
 
-    it('apply to each of its users', async () => {
+    it('can be set when the client is created', async () => {
       await createClient(db, sealer, builtIn.scopes, {
         ...{ id: 'app', name: 'App', scopes: ['reports:read'], grants: ['client_credentials'], rate: '3/60' },
       })
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await limitsOf(token), [7, 1_000])
     })
 
-    it('are in the audit log', async () => {
+    it('are recorded in the audit log when they change', async () => {
       const row = await db.read
         .selectFrom('auditEntries')
         .select('details')
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
       assert.deepEqual([rate, quota], ['2/60', 5])
     })
 
-    it('422 for a rate or quota that is not allowed, with the rule', async () => {
+    it('422 for an invalid rate or quota; 400 for a rate that is not text', async () => {
       for (const rate of ['600', '0/60', '60/86401', 'off']) {
         const response = await patch('plain', { rate })
         assert.equal(response.statusCode, 422, rate)
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       assert.deepEqual(quotas, [quota('requests', 20, 12), quota('reports', 10, 0)])
     })
 
-    it('200 with all quotas of the 100 accounts with most requests, however many others there are', async () => {
+    it('200 with all quotas of the 100 accounts with the most requests, however many others there are', async () => {
       const busy = (
         await post('/api/clients', { name: 'Busy', scopes: ['reports:read'], grants: ['client_credentials'] })
       ).id
@@ -185,7 +185,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the accounts with most reports if requests have no quota', async () => {
+    it('200 with the accounts that requested the most reports, if requests have no quota', async () => {
       const rules = { general: null, quotas: { requests: null, reports: 10 } }
       const unlimited = await testApp(db, { now: () => now, rules })
       await quotaUses(db).add([[`client:${client},500 reports`, '2026-11', 7]])
@@ -208,7 +208,7 @@ forEachEngine((engine) => {
       await open.app.close()
     })
 
-    it('404 for an unknown and for a revoked client or key', async () => {
+    it('404 for an unknown client or key, and for a revoked key', async () => {
       const gone = (await post('/api/keys', { name: 'Old' })).id
       await service.send({ method: 'DELETE', url: `/api/keys/${gone}`, scopes: 'admin' })
       for (const url of ['/api/clients/unknown/usage', '/api/keys/unknown/usage', `/api/keys/${gone}/usage`]) {
@@ -216,7 +216,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 without the scope admin', async () => {
+    it('403 without the admin scope', async () => {
       assert.equal((await get(`/api/clients/${client}/usage`, 'reports:read')).statusCode, 403)
       assert.equal((await get(`/api/keys/${key}/usage`, 'reports:read')).statusCode, 403)
     })

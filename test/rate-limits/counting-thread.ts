@@ -5,7 +5,7 @@ import { takeFromCell } from '../../src/rate-limits/threads/quota-cell.ts'
 import { consume } from '../../src/rate-limits/threads/window-cell.ts'
 import { newDelayQueue, reserve } from '../../src/rate-limits/throttle.ts'
 
-// Counts 500 calls of each of several accounts; posts how many the limit, the quota and the burst allowed.
+// Counts 500 calls of each of several accounts; posts how many calls the limit, the quota and the burst allowed.
 const { memory, accounts, atMs } = workerData as { memory: LimitMemory; accounts: string[]; atMs: number }
 const now = () => atMs
 const cellsOf = limitCells({ memory, now, monotonic: now })

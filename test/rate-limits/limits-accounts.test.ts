@@ -42,7 +42,7 @@ describe('rate-limit accounts in memory', () => {
     assert.equal(remembered(young), 5)
   })
 
-  it('of clients are never evicted to make room for addresses', () => {
+  it('are never evicted to make room for addresses if they belong to clients', () => {
     const { from, call, client } = remembering()
     const known = Array.from({ length: 5 }, (_, at) => client(`cli_${at}`))
     for (const one of known) call(one)

@@ -24,7 +24,7 @@ const rules = rulesOf({ general: hour, anonymous: hour, token: { calls: 10, seco
 
 const readApiKey = (id: string) => ({ id, rate: null, quota: 40 })
 
-/** A timeout long enough for Redis and this process even if other processes use all CPU cores. */
+/** A timeout that is long enough even if other processes use all CPU cores. */
 const patientMs = 5_000
 /** A shorter timeout for tests of outages, in which some calls must first time out. */
 const outageMs = 2_000
@@ -67,7 +67,7 @@ const statuses = (responses: Response[]) => {
   return counts
 }
 
-/** Returns the numbers of remaining calls that the successful responses report; each must occur exactly once. */
+/** Returns the numbers of remaining calls that the successful responses report, in ascending order. */
 const remaining = (responses: Response[]) =>
   responses
     .filter(({ statusCode }) => statusCode === 200)
@@ -112,7 +112,7 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
   })
   after(() => redis.kill())
 
-  /** Starts three nodes over a test database and a newly started Redis. */
+  /** Starts three nodes over a new database and an emptied Redis. */
   const three = (engine: EngineUnderTest, timeoutMs?: number) => {
     const suite = {} as { db: Database; all: Node[] }
     before(async () => {
@@ -181,7 +181,7 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
       }
     }
 
-    it('while Redis is down, calls succeed without waiting, each node counts rates and the database quotas; recovery is automatic (F-REDIS)', async () => {
+    it('while Redis is down, no call waits; each node counts its own rates, and the database counts quotas (F-REDIS)', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 30, 'killed')), { 200: 30 })
       await saved(suite.db, 'killed', 30)
       await redis.kill()
@@ -189,7 +189,7 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
       assert.deepEqual(statuses(responses), { 200: 30 })
       const quotas = responses.map(({ headers }) => Number(headers['x-quota-remaining']))
       assert.deepEqual([Math.max(...quotas), Math.min(...quotas)], [969, 940])
-      // Each node goes on counting its own calls from the last count that it knows, which includes its 10 calls before.
+      // Each node counts only its own calls now, and continues from the last shared count that it knows.
       for (const node of suite.all.keys()) {
         const rates = remaining(responses.filter((_, at) => at % suite.all.length === node))
         const [lowest = 0] = rates
@@ -210,7 +210,7 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
     it('a paused Redis delays only the calls that detect the pause, and loses no usage', async () => {
       await flood(suite.all, 6, 'paused')
       await flood(suite.all, 6, 'paused', 'paused')
-      // Until it is saved to the database, the usage of the last second is stored only in Redis.
+      // Usage is saved to the database every second. Until then, it is stored only in Redis.
       await eventually('both uses are saved', async () => {
         const rows = await suite.db.read
           .selectFrom('quotaUses')
@@ -243,7 +243,7 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
       await countAgain()
     })
 
-    it('the service starts without Redis, and with a Redis that rejects its password', async () => {
+    it('the service starts even if Redis is down or requires a password that the service does not have', async () => {
       await redis.say('CONFIG', 'SET', 'requirepass', 'secret')
       const stranger = await nodes(suite.db, 1, redis.url)
       assert.deepEqual(statuses(await flood(stranger, 3, 'stranger')), { 200: 3 })

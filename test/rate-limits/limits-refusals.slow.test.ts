@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     open.push(service)
     return service
   }
-  /** Starts the same app with stores that several processes can share. */
+  /** Starts the app with stores that several processes can share. */
   const shared = async (rules: Partial<LimitRules>) => {
     const quotas = quotaUses(db)
     const window = { add: async () => ({ used: 1, endsAtMs: 0 }), look: async () => null }
@@ -154,7 +154,7 @@ forEachEngine((engine) => {
   })
 
   describe('a changed quota for an API key', () => {
-    it('counts the calls made before the change: 403 if they already exceed it, 200 otherwise', async () => {
+    it('includes the calls made before the change: 403 if they have used it up, 200 otherwise', async () => {
       const { send } = await limited({ quotas: { requests: 50, reports: 9 } })
       const use = async (quota: number | null) => {
         keys.grown = { id: 'key_grown', rate: null, quota }

@@ -34,7 +34,7 @@ onSqlite((engine) => {
     for (const { app } of open) await app.close()
     await db.close()
   })
-  /** Starts an app with these limits, independent of the callers in other tests. */
+  /** Starts an app with these limits. */
   const limited = async (rules: Partial<LimitRules>) => {
     const service = await testApp(db, { rules, later: timers.later, readApiKey: (text) => keys[text] ?? null })
     open.push(service)
@@ -125,7 +125,7 @@ onSqlite((engine) => {
         const response = await other.send({ method: 'OPTIONS', url: '/products', headers, scopes: null })
         assert.equal(response.statusCode, 204)
       }
-      // Preflights from unknown origins do not count, but all other OPTIONS requests do.
+      // Preflights do not count, even from unknown origins. Other OPTIONS requests do.
       const stranger = { ...headers, origin: 'https://other.example' }
       const refused = await other.send({ method: 'OPTIONS', url: '/products', headers: stranger, scopes: null })
       assert.deepEqual([refused.statusCode, refused.headers['x-ratelimit-limit']], [204, undefined])
@@ -189,7 +189,7 @@ onSqlite((engine) => {
       const wrong = await from('6.6.6.6, 203.0.113.1', { token: 'invalid' })
       assert.equal(wrong.statusCode, 401)
       assert.deepEqual(rateHeaders(wrong), [4, 2])
-      // A valid API key with an invalid token is not counted separately.
+      // A request with an invalid token counts for its network, even if its API key is valid.
       const guess = { token: 'invalid', headers: { 'x-forwarded-for': '203.0.113.1', 'x-api-key': 'plain' } }
       assert.deepEqual(rateHeaders(await from('', guess)), [4, 1])
       assert.deepEqual(rateHeaders(await from('203.0.113.2')), [4, 3])
@@ -315,7 +315,7 @@ onSqlite((engine) => {
       assert.equal((await send({ url: '/products', ...me })).statusCode, 403)
     })
 
-    it('does not apply to requests without a token, or to a 401 with an API key', async () => {
+    it('does not apply to a request without a token or API key, or to a 401 for a request with only an API key', async () => {
       const { send } = await limited({ quotas: { requests: 5, reports: null } })
       assert.equal((await send({ url: '/products', scopes: null })).headers['x-quota-limit'], undefined)
       const refused = await send({ url: '/users', scopes: null, headers: { 'x-api-key': 'plain' } })

@@ -78,7 +78,7 @@ describe('the Redis quota counter', { skip: redisMissing }, () => {
       assert.deepEqual([saves.length, timers.pending()], [3, []])
     })
 
-    it('saves only the counted key’s usage, once, when Redis goes down, and the other keys’ usage on closing', async () => {
+    it('saves a key’s usage at its first call after Redis goes down, and the other keys’ usage on closing', async () => {
       const raised: string[][] = []
       const { quotas, close } = counting((uses) => ({
         raise: (all) => {

@@ -9,8 +9,8 @@ import { consume, peek } from '../../src/rate-limits/threads/window-cell.ts'
 
 const atMs = Date.parse('2026-11-22T10:00:00.000Z')
 
-describe('limits that threads count together', () => {
-  it('allow exactly as many calls as for one thread', async () => {
+describe('limits shared by several threads', () => {
+  it('allow exactly as many calls as in a single thread', async () => {
     const memory = limitMemory()
     const accounts = Array.from({ length: 20 }, (_, at) => `client:partner,${at}`)
     const counted = await Promise.all(
@@ -46,7 +46,7 @@ describe('limits that threads count together', () => {
     assert.deepEqual([consume(other, limit, now).used, consume(one, limit, now).used], [1, 2])
   })
 
-  it('give the cell of a key whose value is over to another key', () => {
+  it('give the cell of an expired key to another key', () => {
     const isOver = (value: bigint) => value === 9n
     const memory = cellMemory()
     const cellOf = cellsIn(memory, isOver)
@@ -57,7 +57,7 @@ describe('limits that threads count together', () => {
     assert.equal(cellsIn(memory, isOver)('another key').load(), 5n)
   })
 
-  it('are counted in one thread alone for a key without a cell', () => {
+  it('are counted per thread for keys that get no shared cell', () => {
     const memory = cellMemory()
     const cellOf = cellsIn(memory, () => false)
     const cells = Array.from({ length: 80_000 }, (_, at) => cellOf(`key ${at}`))

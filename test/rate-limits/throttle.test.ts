@@ -26,7 +26,7 @@ describe('rate-limit and quota windows (T-LIM-01)', () => {
   )
   const rate = fc.record({ calls: fc.integer({ min: 1, max: 20 }), seconds: fc.integer({ min: 1, max: 300 }) })
 
-  it(`have at least 0 calls left, end in at least 1 s, and reset at whole seconds, even if the clock is set (seed ${seed})`, () => {
+  it(`report at least 0 calls and 1 s left, and a reset time in whole seconds, even if the clock is changed (seed ${seed})`, () => {
     fc.assert(
       fc.property(rate, fc.integer({ min: 0, max: 4_000_000_000_000 }), steps, (given, start, story) => {
         const limit = limitOf('default', given)
@@ -131,7 +131,7 @@ describe('the delay queue', () => {
             wentOn,
             wentOn.toSorted((one, other) => one - other),
           )
-          // A burst, and then the rate; timers are late by up to 1 ms.
+          // The burst passes first, and then the rate applies. Timers fire up to 1 ms late.
           const most = given.burst + (given.calls / given.seconds) * 1.001 + 1
           for (const from of times) {
             assert.ok(times.filter((at) => at >= from && at < from + 1_000).length <= most)
@@ -147,7 +147,7 @@ describe('the delay queue', () => {
     assert.equal(newDelayQueue(pace, { calls: 60, seconds: 60 }).stepMs, 50)
   })
 
-  it('frees the place of a call that leaves the queue, and lets all waiting calls pass when the service stops', () => {
+  it('accepts a new call after another leaves the full queue, and lets all waiting calls pass when the service stops', () => {
     const timers = drivenTimers()
     const lines = throttle({ monotonic: () => 0, later: timers.later })
     const queue = newDelayQueue({ calls: 1_000, seconds: 1, burst: 1 }, null)
@@ -197,7 +197,7 @@ onSqlite((engine) => {
         void response.then(() => answered.push(call))
         all.push(response)
       }
-      // The calls within the burst, and the calls that arrived when the queue was full.
+      // Only the calls within the burst, and those that found the queue full, have responses now.
       await until(() => answered.length === 10)
       assert.deepEqual(
         answered.toSorted((one, other) => one - other),
@@ -228,7 +228,7 @@ onSqlite((engine) => {
       assert.equal(quotas[0].used, 105)
     })
 
-    it('200 at the new rate from the next request on, once its API key’s rate has changed', async () => {
+    it('is delayed according to its API key’s new rate from the first request after the change', async () => {
       const delayedAt = async (rate: string) => {
         key = { id: 'key_changing', rate, quota: null }
         // Empties the queue.

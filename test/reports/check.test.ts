@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('reports SQL syntax errors in each report', async () => {
+    it('reports the SQL syntax errors of every faulty report', async () => {
       const lines = await refusals({ ...sound, name: 'one', from: 'products where' }, sound, {
         ...sound,
         name: 'two',

@@ -44,7 +44,7 @@ const numbers = [
   ...[0, 1, -1, 0.1, -19.99, 1e-4, 0.00012, -0.5, 1e14, 999_999_999_999_999, 1e15 - 0.125, 1e21, 1e100, 1e-100],
   ...[Number.MAX_VALUE, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN, Number.EPSILON],
 ]
-/** Numbers that the database and the format write with different digits or exponents. */
+/** Numbers that the database and the service may write with different digits or exponents. */
 const otherwise = [-0, 1.5e-7, -1e-5, 1e-6, 9.9e-5, 1e15, 2 ** 53, -(2 ** 53), 2 ** 53 - 1, 1e20, 123e19, 5e-324]
 
 onPostgres((engine) => {
@@ -69,7 +69,7 @@ onPostgres((engine) => {
       number?: (number | null)[]
     }
 
-    /** Inserts rows with these cells, plus booleans and JSON. */
+    /** Replaces the table's rows with rows of these cells, plus booleans and JSON. */
     async function fill({ string = [], number = [] }: Cells): Promise<void> {
       await run('truncate cells')
       const values = Array.from({ length: Math.max(string.length, number.length) }, (_, n) => {
@@ -94,7 +94,7 @@ onPostgres((engine) => {
         order: [{ term: sql.raw('n'), descending: false }],
       })
 
-    /** Returns the file's bytes and the reported progress. */
+    /** Renders a report; returns the file's bytes, its row count and the reported progress. */
     async function fileOf(snapshot: Snapshot, columns: Record<string, CellType>, from?: string) {
       const shares: number[] = []
       const order = {
@@ -121,7 +121,7 @@ onPostgres((engine) => {
       return { bytes, rowCount, shares }
     }
 
-    /** Returns the file as the database writes it; asserts that the format writes the same bytes. */
+    /** Returns the file that the database writes; asserts that the service renders the same bytes. */
     async function sameFile(columns = everyCell, from?: string): Promise<string> {
       const snapshot = await openSnapshot(db.url)
       try {
@@ -142,7 +142,7 @@ onPostgres((engine) => {
       }
     }
 
-    it('equals the format’s own output for any text, number, boolean and JSON', async () => {
+    it('equals the report rendered by the service, for text, numbers, booleans and JSON', async () => {
       await fill({ string: [null, ...texts], number: [null, ...numbers] })
       const file = await sameFile()
       assert.match(file, /^n,string,number,truth,json\r\n0,,,false,\r\n1,,0,true,/)
@@ -158,12 +158,12 @@ onPostgres((engine) => {
       assert.equal(await sameFile(), 'n,string,number,truth,json\r\n')
     })
 
-    it(`equals the format’s own output for random text and numbers (SEED=${seed})`, async () => {
+    it(`equals the report rendered by the service, for random text and numbers (SEED=${seed})`, async () => {
       const char = fc.oneof(fc.constantFrom(...'=+-@\t\r\n",\'\\.NA 0'), fc.string({ unit: 'binary', maxLength: 1 }))
       const string = fc
         .array(char, { maxLength: 12 })
         .map((chars) => chars.join('').replaceAll('\0', '').toWellFormed())
-      // Outside these ranges, the database and the format do not switch to exponents at the same magnitudes.
+      // Outside these ranges, the database and the service switch to exponents at different magnitudes.
       const number = fc.oneof(fc.double({ min: 1e-4, max: 1e14 }), fc.double({ min: -1e14, max: -1e-4 }))
       const row = fc.tuple(fc.option(string), fc.option(number))
       await fc.assert(
@@ -196,7 +196,7 @@ onPostgres((engine) => {
       assert.equal(shares.at(-1), 1)
     })
 
-    it('is the same regardless of how the connection splits the data', async (t) => {
+    it('is the same even if the connection delivers the data a few bytes at a time', async (t) => {
       await fill({ string: texts.filter((text) => text.length < 100), number: numbers })
       const { url, pieces, close } = await slicing(db.url, 3)
       t.after(close)

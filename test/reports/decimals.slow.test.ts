@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       assert.equal(lines[0], '{"amount":"12.50","fine":"0.000000000000000001","whole":"-7"}')
     })
 
-    it('contains decimals of up to 15 digits as XLSX numbers with all decimal places, and longer decimals as text', async () => {
+    it('contains decimals of up to 15 significant digits as XLSX numbers with all decimal places, and longer decimals as text', async () => {
       const files = unzip(await fileOf('xlsx', { fields }))
       const sheet = String(files.get('xl/worksheets/sheet1.xml'))
       const styles = String(files.get('xl/styles.xml'))
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       await checkReports(service.db, reportKinds(definition).slice(0, 1))
     })
 
-    it('contains every row when sorted by a decimal over several pages', async () => {
+    it('contains all rows in order when sorted by a decimal, even over several pages', async () => {
       const numbers = 'with recursive n (n) as (select 1 union all select n + 1 from n where n < 700)'
       const at = "'2026-01-01T00:00:00.000Z'"
       const statement = `insert into resource_lines (amount, revision, created_at, updated_at)

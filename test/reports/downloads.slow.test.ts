@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       return { socket, head, status: Number(head.slice(9, 12)) }
     }
     const open = () => streams.filter(({ closed }) => !closed).length
-    /** Lists this process's file descriptors that refer to the result. */
+    /** Counts this process's file descriptors that refer to the result. */
     const descriptors = () =>
       readdirSync('/proc/self/fd').filter((fd) => {
         try {
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
         }
       }).length
 
-    it('429 with Retry-After for an account’s eleventh GET, 200 for other accounts; closing one frees its place and file', async () => {
+    it('429 with Retry-After for an account’s eleventh concurrent download; 200 for other accounts, and once a download is closed', async () => {
       const id = await completed('cli_many')
       const stalled = []
       for (let n = 0; n < perAccount; n++) stalled.push(await download(id, 'cli_many'))

@@ -87,14 +87,14 @@ forEachEngine((engine) => {
       assert.equal(await left(), 0)
     })
 
-    it('removes nothing that has not expired', async () => {
+    it('keeps a result that has not expired', async () => {
       await fill(3)
       nowMs = endMs + resultSeconds * 1_000 - 2
       assert.equal(await sweep(), 2)
       assert.deepEqual(await keysLeft(), ['key-2'])
     })
 
-    it('reports and retries a file that cannot be removed, and removes the rest', async () => {
+    it('reports a file that cannot be removed, retries it in the next run, and removes the other files', async () => {
       await fill(5)
       broken.set('key-1', new Error('EPERM'))
       assert.equal(await sweep(), 4)
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await keysLeft(), [])
     })
 
-    it('is not blocked by more than a page of failing rows, and changes at most one page per transaction', async () => {
+    it('is not blocked by more than a page of files that cannot be removed, and changes at most one page per transaction', async () => {
       await fill(pageRows * 2 + 200)
       for (let n = 0; n < pageRows + 100; n++) broken.set(`key-${n}`, new Error('EPERM'))
       assert.equal(await sweep(), pageRows + 100)

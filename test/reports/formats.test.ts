@@ -56,7 +56,7 @@ describe('CSV', () => {
     assert.equal(await render(csv, []), 'id,name,price,createdAt\r\n')
   })
 
-  it('quotes separators, quotes and line ends', async () => {
+  it('quotes cells that contain separators, quotation marks or line ends', async () => {
     const text = await render(csv, [
       [
         [1, 'a,b', 0, at],

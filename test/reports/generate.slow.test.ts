@@ -9,12 +9,12 @@ import { folderResults } from '../../src/files/folder.ts'
 import { type ResultStore, ResultsUnavailable } from '../../src/files/store.ts'
 import { Problem } from '../../src/http/problems/problem.ts'
 import { openQueue } from '../../src/queue/open.ts'
-import { type Job, LeaseLost, type Queue, Stopping, type Work } from '../../src/queue/queue.ts'
+import { type ClaimedJob, LeaseLost, type Queue, Stopping, type Work } from '../../src/queue/queue.ts'
 import { cancel, deleteTask } from '../../src/reports/cancel-and-delete.ts'
 import { formats } from '../../src/reports/formats/formats.ts'
 import { type GenerateOptions, generate } from '../../src/reports/generate/generate.ts'
 import { type TableReport, tableReport } from '../../src/reports/generate/table-report.ts'
-import { inThread, type Produce } from '../../src/reports/generate/worker-thread.ts'
+import { type Produce, renderInThread } from '../../src/reports/generate/worker-thread.ts'
 import type { ReportKind } from '../../src/reports/report-types.ts'
 import { createTask } from '../../src/reports/tasks.ts'
 import type { Database, Queryable } from '../../src/storage/database.ts'
@@ -36,7 +36,7 @@ interface TestReport {
   rows?: Snapshot
 }
 
-/** Yields numbered rows in pages of ten, and runs a hook before each page. */
+/** Returns a report with numbered rows in pages of ten; `before` is called before each page. */
 const numbers = (pages: number, before?: (page: number) => unknown): TestReport => ({
   kind: numbersKind,
   rows: numberPages(pages, before),
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
   })
   afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-  /** A queue that does nothing. */
+  /** A queue that accepts jobs and never runs them. */
   const noQueue: Queue = { enqueue: async () => {}, work: () => {}, stop: async () => {} }
 
   const tableOf = (name: string, table: string, columns: TableReport['columns']): TestReport => ({
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
       if (!held()) throw new LeaseLost()
       job.finished += 1
     }
-    return Object.assign(job, { abort, finish }) satisfies Job
+    return Object.assign(job, { abort, finish }) satisfies ClaimedJob
   }
 
   const read = (id: string): Promise<Task> =>
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       assert.deepEqual([task.status, task.rowCount, fileOf(task).toString()], ['completed', 0, 'title\r\n'])
     })
 
-    it('reports progress that is below 100 and never decreases, at most once a second', async () => {
+    it('updates the progress at most once a second; it never decreases, and stays below 100 until the end', async () => {
       const id = await add('numbers')
       const seen: number[] = []
       const kind = numbers(40, async () => {
@@ -319,7 +319,7 @@ forEachEngine((engine) => {
       assert.deepEqual([status, errorMessage], ['failed', 'The report took longer than 15 minutes'])
     })
 
-    it('is not failed by a third attempt that ends because the database is unavailable', async () => {
+    it('does not fail if its third attempt ends because the database is unavailable', async () => {
       const id = await add('numbers')
       const unavailable = () =>
         Object.assign(new Error('the database is down'), engine.name === 'sqlite' ? { errcode: 5 } : { code: '57P01' })
@@ -349,8 +349,8 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('an outage of the result store', () => {
-    /** A store that records the keys it was asked to remove, and fails while `isAway`. */
+  describe('the report.generate job with a result store that fails', () => {
+    /** Returns a store that records the keys passed to `remove`, and fails while `isAway` is true. */
     const failing = () => {
       const state = { isAway: true, removed: [] as string[] }
       const away = async () => {
@@ -385,7 +385,7 @@ forEachEngine((engine) => {
       assert.deepEqual([task.status, task.attempts, task.resultKey, produced], ['completed', 1, `${id}-11`, 2])
     })
 
-    it('removes the results of the last claims only, and stops at the first that the store cannot remove', async () => {
+    it('removes the results of only the six previous claims, and stops at the first that cannot be removed', async () => {
       const [first, second] = [await add('numbers'), await add('numbers')]
       const { state, store } = failing()
       state.isAway = false
@@ -485,7 +485,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [`${id}-2`])
     })
 
-    it('keeps the result if the response to its commit was lost', async () => {
+    it('keeps the result if the response to the commit was lost', async () => {
       const id = await add('numbers')
       let writes = 0
       const write: Database['write'] = async (unit) => {
@@ -513,7 +513,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [`${id}-3`])
     })
 
-    it('only finishes the job if the task has finished or no longer exists', async () => {
+    it('ends its job without a report if the task has finished or no longer exists', async () => {
       const id = await add('numbers')
       await generate(options(numbers(1)))(jobOf(id))
       const before = await read(id)
@@ -559,7 +559,8 @@ forEachEngine((engine) => {
   })
 
   describe('a report generated in its own thread', () => {
-    const threaded = () => options(productsReport(), { produce: inThread({ databaseUrl: db.url, resultsUrl: folder }) })
+    const threaded = () =>
+      options(productsReport(), { produce: renderInThread({ databaseUrl: db.url, resultsUrl: folder }) })
 
     for (const format of formats.keys()) {
       it(`is complete as ${format}`, async () => {
@@ -596,7 +597,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [])
     })
 
-    it('is retried when the thread fails, without revealing the reason (T-OPS-01)', async () => {
+    it('stays in progress for a retry when the thread fails, without revealing the reason (T-OPS-01)', async () => {
       const id = await add('products')
       const broken = { ...productsReport().kind, from: 'no_such_table' }
       await assert.rejects(generate({ ...threaded(), kinds: [broken] })(jobOf(id)), /no_such_table/)
@@ -608,7 +609,7 @@ forEachEngine((engine) => {
   describe('reports on the real queue', () => {
     const open = () => openQueue({ db, now: Date.now, random: () => 0.5, onError: (error) => errors.push(error) })
 
-    /** Wraps work; the returned promise resolves after the given number of jobs. */
+    /** Wraps `work`; `done` resolves once this number of jobs has succeeded. */
     function counting(work: Work, jobs: number): { work: Work; done: Promise<void> } {
       const { promise, resolve } = Promise.withResolvers<void>()
       let left = jobs
@@ -637,7 +638,7 @@ forEachEngine((engine) => {
       assert.deepEqual(errors, [])
     })
 
-    it('are resumed by the next service, as the same attempt, after a service has stopped', async () => {
+    it('are completed by the next worker, as the same attempt, after the first worker has stopped', async () => {
       const first = await open()
       const reached = Promise.withResolvers<void>()
       const resume = Promise.withResolvers<void>()

@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       assert.equal(await taskCount(), before)
     })
 
-    it('422 for dates and times that do not exist', async () => {
+    it('422 for dates and times that do not exist, and for an instant where only a day is allowed', async () => {
       const wrong: [reportType: string, from: string][] = [
         ...['2026-02-30', '2026-01-01T24:00:00Z', '2026-02-29T00:00:00Z'].map((at): [string, string] => ['books', at]),
         ...['2026-02-30', '2026-02-01T00:00:00Z'].map((at): [string, string] => ['activity', at]),
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('422, and no task, if the report has more rows than its format allows; 202 for fewer rows', async () => {
+    it('422, and no task, if the report has more rows than its format allows; 202 for exactly the maximum', async () => {
       const before = await taskCount()
       const many = Array.from({ length: 1_000 }, (_, n) => ({
         ...{ name: 'Many', nameKey: 'many', price: 3, revision: 1, createdAt: iso(day), updatedAt: iso(day + n) },
@@ -271,7 +271,7 @@ forEachEngine((engine) => {
       assert.match(response.body, /must be a day such as/)
     })
 
-    it('includes counts that were stored only at the second attempt', async () => {
+    it('includes counts that could be stored only at the second attempt', async () => {
       const errors: unknown[] = []
       let fails = true
       const write: Database['write'] = (unit) => (fails ? Promise.reject(new Error('full')) : db.write(unit))
@@ -289,7 +289,7 @@ forEachEngine((engine) => {
   })
 
   describe('the deliveries report', () => {
-    it("lists the attempts for the caller's webhooks, including for other clients' events; requires webhooks:read", async () => {
+    it("lists the attempts for the caller's webhooks, including those for other clients' events; requires webhooks:read", async () => {
       const at = iso(day)
       for (const [owner, causer] of [
         ['cli_a', 'cli_b'],

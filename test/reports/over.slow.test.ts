@@ -45,7 +45,7 @@ forEachEngine((engine) => {
       (await test.send({ url: '/api/reports' })).json().map(({ taskId }: { taskId: string }) => taskId)
 
     for (const status of ['completed', 'failed'] as const) {
-      it(`404 on every path for a ${status} task from the instant it expires, as for an unknown task`, async () => {
+      it(`404 RESOURCE_NOT_FOUND on every path for a ${status} task from the instant it expires`, async () => {
         test.clock.now = Date.parse(endedAt)
         const id = await endedTask(status)
         test.clock.now = overMs - 1

@@ -166,12 +166,12 @@ forEachEngine((engine) => {
       assert.deepEqual([row.ownerClient, row.webhookUrl], [caller, 'https://example.test/hook'])
     })
 
-    it('202 with paths under the request’s version prefix', async () => {
+    it('202 with a Location under the request’s version prefix', async () => {
       const response = await post({ reportType: 'numbers', format: 'json' }, '/v1')
       assert.equal(response.headers.location, `/v1/api/reports/${response.json().taskId}/status`)
     })
 
-    it('500 and no task if the job cannot be added', async () => {
+    it('500 without a new task if the job cannot be added', async () => {
       enqueueFails = true
       assert.equal((await post({ reportType: 'numbers', format: 'csv' })).statusCode, 500)
       assert.deepEqual((await get('/api/reports')).json(), [])
@@ -203,7 +203,7 @@ forEachEngine((engine) => {
     })
 
     for (const webhookUrl of ['x', '', '//example.com', 'https://example.com:99999/']) {
-      it(`422 VALIDATION_ERROR for a callback address that is not a URL: ${JSON.stringify(webhookUrl)}`, async () => {
+      it(`422 VALIDATION_ERROR for a callback address that is not a valid URL: ${JSON.stringify(webhookUrl)}`, async () => {
         const response = await post({ reportType: 'numbers', format: 'csv', webhookUrl })
         assert.deepEqual([response.statusCode, response.json().errorCode], [422, 'VALIDATION_ERROR'])
         assert.deepEqual(response.json().errors, [{ field: 'webhookUrl', message: 'is not a valid URL' }])
@@ -218,7 +218,7 @@ forEachEngine((engine) => {
       assert.deepEqual(enqueued, [])
     })
 
-    it('400 if a field is missing', async () => {
+    it('400 if a required field is missing', async () => {
       assert.equal((await post({ format: 'csv' })).statusCode, 400)
       assert.equal((await post({ reportType: 'numbers' })).statusCode, 400)
     })
@@ -261,7 +261,7 @@ forEachEngine((engine) => {
     describe(`GET /api/reports/{taskId}${part}`, () => {
       const read = (id: string, headers: Headers = {}) => get(`/api/reports/${id}${part}`, headers)
 
-      it('200 with a Retry-After that grows to 15 seconds until the task is finished', async () => {
+      it('200 with a Retry-After that grows with the age of an unfinished task, up to 15 seconds', async () => {
         const id = await accepted()
         const waits: unknown[] = []
         for (const ageSeconds of [0, 3, 5, 30, 60, 600]) {
@@ -306,7 +306,7 @@ forEachEngine((engine) => {
   }
 
   describe('another owner’s task', () => {
-    it('404 on every path, identical to the response for an unknown task', async () => {
+    it('404 for the task, its status and its download, as for an unknown task', async () => {
       const id = await completed()
       const missing = `tsk_${'A'.repeat(22)}`
       for (const part of ['', '/status', '/download']) {
@@ -367,7 +367,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 without content coding, regardless of Accept-Encoding, because the tag, digest and ranges refer to these bytes', async () => {
+    it('never applies a content coding, because the ETag and ranges refer to the stored bytes', async () => {
       const id = await completed()
       for (const range of [undefined, 'bytes=0-4']) {
         const { headers, body } = await get(path(id), { 'accept-encoding': 'gzip, br', ...(range && { range }) })
@@ -417,7 +417,7 @@ forEachEngine((engine) => {
       assert.deepEqual(opened, [])
     })
 
-    it('206 if If-Range is the current strong tag, 200 otherwise', async () => {
+    it('206 if If-Range is the current strong entity tag, 200 otherwise', async () => {
       const id = await completed()
       const status = async (condition: string, range = 'bytes=0-1') =>
         (await get(path(id), { range, 'if-range': condition })).statusCode
@@ -428,7 +428,7 @@ forEachEngine((engine) => {
       assert.equal(await status('"other"', 'bytes=99-'), 200)
     })
 
-    it('304 if the client already has the result, with or without a range', async () => {
+    it('304 if If-None-Match is * or lists the current entity tag, even with a range', async () => {
       const id = await completed()
       for (const tag of [`"${sha256}"`, `W/"${sha256}"`, `"a", "${sha256}"`, '*']) {
         const response = await get(path(id), { 'if-none-match': tag, range: 'bytes=0-1' })
@@ -439,7 +439,7 @@ forEachEngine((engine) => {
       assert.equal(opened.length, 1)
     })
 
-    it('412 if If-Match lists only other tags', async () => {
+    it('412 if If-Match lists only other or weak entity tags', async () => {
       const id = await completed()
       const status = async (tag: string) => (await get(path(id), { 'if-match': tag })).statusCode
       assert.equal(await status('"other"'), 412)

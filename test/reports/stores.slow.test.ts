@@ -31,7 +31,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     return writer.finish()
   }
 
-  // Empty, small, exactly one upload part, one byte more, and several parts plus a remainder.
+  // Empty, two sizes below an upload part, exactly one part, one byte more, and several parts plus a remainder.
   for (const sizeBytes of [0, 1, 300_000, 8 * mebibyte, 8 * mebibyte + 1, 20 * mebibyte + 12_345]) {
     it(`stores ${sizeBytes.toLocaleString('en')} bytes completely, with their SHA-256`, async () => {
       const bytes = randomBytes(sizeBytes)
@@ -84,7 +84,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     assert.equal(await results.sweepTemporary(), 0)
   })
 
-  it('abandoning a key removes everything that its writer has written, but nothing from other writers', async () => {
+  it('removes everything that the writer of an abandoned key has written, but nothing from other writers', async () => {
     const left = await results.create('left-1')
     await left.write(Buffer.alloc(17 * mebibyte))
     const other = await results.create('left-10')
@@ -123,13 +123,13 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
   })
 }
 
-describe('results in a folder', () => {
+describe('a result store in a folder', () => {
   suite(async () => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-results-'))
     return { url: `file:${join(folder, 'results')}`, stop: () => rmSync(folder, { recursive: true, force: true }) }
   })
 })
 
-describe('results in S3', { skip: s3Missing }, () => {
+describe('a result store in S3', { skip: s3Missing }, () => {
   suite(s3Server)
 })

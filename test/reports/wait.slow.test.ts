@@ -54,7 +54,7 @@ forEachEngine((engine) => {
     }
     const applied = ({ headers }: Response) => headers['preference-applied']
 
-    it('200 once the task has ended, but not when it has only started or progressed', async () => {
+    it('200 once the task has ended; a start or progress does not end the wait', async () => {
       const { id, url } = await created()
       const answering = get(url, 'wait=10')
       await until(() => timers.pending().length === 2)
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.deepEqual(timers.pending(), [])
     })
 
-    it('200 after the next change with If-None-Match, both at the status path and at the task path', async () => {
+    it('with If-None-Match, 200 after the next change, both at the status path and at the task path', async () => {
       const { id, url } = await created()
       for (const [path, values, revision] of [
         [url, { status: 'in_progress' }, 1],
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
       assert.deepEqual(timers.pending(), [])
     })
 
-    it('304 if the tag is still current when the wait times out, otherwise 200', async () => {
+    it('304 if If-None-Match is still current when the wait times out, otherwise 200', async () => {
       const { id, url } = await created()
       const poll = get(url, 'wait=2', { 'if-none-match': '"1"' })
       await until(() => timers.pending().includes(2_000))

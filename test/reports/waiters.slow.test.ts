@@ -66,7 +66,7 @@ forEachEngine((engine) => {
     /** Returns the number of requests that wait with a timeout of `ms`. */
     const waiting = (ms: number) => timers.pending().filter((pending) => pending === ms).length
 
-    it('429 with Retry-After for more than 20 event streams per account, without ending other streams', async () => {
+    it('429 with Retry-After for an account’s 21st event stream, without ending other streams', async () => {
       const id = await created('cli_many')
       const streams = []
       for (let n = 0; n < perAccount; n++) streams.push(await listen(id, 'cli_many'))
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       await until(() => waiting(15_000) === 0)
     })
 
-    it('200 at once, ignoring the preference, for more than 20 requests with Prefer: wait per account', async () => {
+    it('200 at once, ignoring the preference, for an account’s 21st request with Prefer: wait', async () => {
       const id = await created('cli_waiting')
       const responses = Array.from({ length: perAccount }, () => wait(id, 'cli_waiting'))
       await until(() => waiting(30_000) === perAccount)
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       assert.equal((await again).headers['preference-applied'], 'wait=30')
     })
 
-    it('no longer count toward the limit once a connection with pipelined requests closes', async () => {
+    it('no longer count toward the limit once their connection closes, even if they were pipelined', async () => {
       const id = await created('cli_pipelined')
       const { socket, received } = await connection()
       socket.write(headOf(id, 'cli_pipelined').repeat(perAccount))
@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       await until(() => waiting(15_000) === 0)
     })
 
-    it(`503 with Retry-After for another request while ${maxWaiters} requests wait, without ending any wait`, async () => {
+    it(`503 with Retry-After for another event stream while ${maxWaiters} requests wait, without ending a wait`, async () => {
       const responses: Promise<unknown>[] = []
       let ended = 0
       const watched = []

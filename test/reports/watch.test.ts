@@ -36,7 +36,7 @@ describe('watchTasks', () => {
   })
 
   const isChanged = ({ revision }: TaskState) => revision !== 1
-  /** Waits for a task, and records when the wait ends. */
+  /** Starts a wait for a task; `over` becomes true when the wait ends. */
   const wait = (id: string, ms = 5_000, signal = never, isMet = isChanged) => {
     const waiter = { over: false }
     watch.until(id, isMet, ms, signal)?.then(() => {
@@ -52,7 +52,7 @@ describe('watchTasks', () => {
     await until(() => timers.pending().some((ms) => ms === pollEveryMs) || timers.pending().length === 0)
   }
 
-  it('ends the wait when the revision changes, but no sooner', async () => {
+  it('ends the wait when the revision changes, and not before', async () => {
     const waiter = wait('a')
     await runPoll()
     assert.equal(waiter.over, false)
@@ -118,7 +118,7 @@ describe('watchTasks', () => {
     assert.equal(second.over, false)
   })
 
-  it('ends the wait on abort, even if the signal was already aborted', async () => {
+  it('ends the wait when the signal is aborted, even if it was aborted before the call', async () => {
     const leaving = new AbortController()
     const waiter = wait('a', 5_000, leaving.signal)
     leaving.abort()
@@ -167,7 +167,7 @@ describe('slotLimiter', () => {
     assert.equal(maxWaiters, 1_000)
   })
 
-  it('frees a slot when the signal is aborted, even if it was already aborted', () => {
+  it('frees a slot when the signal is aborted, even if it was aborted before the call', () => {
     const { take } = slotLimiter({ perAccount: 1, inTotal: 1 })
     const first = new AbortController()
     assert.equal(take(caller('a'), first.signal), undefined)

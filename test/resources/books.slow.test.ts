@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       await is({ method: 'POST', url: '/books', payload: { ...emma, genre: null } }, 400, 'INVALID_INPUT')
     })
 
-    it('201 at the maximum lengths', async () => {
+    it('201 for fields of the maximum length', async () => {
       await create({ title: 'x'.repeat(300), author: 'x'.repeat(200), genre: 'x'.repeat(50) })
     })
 
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
 
   describe('GET /books/{id}', () => {
     for (const prefix of ['', '/v1']) {
-      it(`200 with links under "${prefix}", cacheable by any cache for a minute`, async () => {
+      it(`200, cacheable by any cache for a minute, with links under ${prefix}/books`, async () => {
         const { id } = await create()
         const answer = await send({ url: `${prefix}/books/${id}`, scopes: null })
         assert.equal(answer.statusCode, 200)
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it("200 with a link to the author's books, whatever characters the name has", async () => {
+    it("200 with a link to the author's books, even if the name contains reserved characters", async () => {
       for (const author of ['A&B=C?#', 'Ünïcode / Œuvre', '100% "quoted"', "O'Brien+", 'a%20b']) {
         const { id } = await create({ title: 'T', author })
         const { _links } = (await send({ url: `/v1/books/${id}` })).json() as Book
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       assert.deepEqual(answer.json(), { title: 'Emma', _links: { self: { href: `/books/${id}` } } })
     })
 
-    it('404 for an empty id, whatever the method, with or without a token', async () => {
+    it('404 for an empty id, also on other paths and for other methods, with or without a token', async () => {
       for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'POST', 'OPTIONS'] as const) {
         for (const url of ['/books/', '/users/', '/v2/products/?fields=id', '/api/reports//status']) {
           for (const scopes of [undefined, null]) {
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles('author=new%20author&genre=new%20genre'), ['Moved'])
     })
 
-    it('412 when the tag is outdated, 404 when there is no such book', async () => {
+    it('412 when If-Match does not match, 404 when there is no such book', async () => {
       const { id } = await create()
       const request = { method: 'PUT', payload: emma, headers: { 'if-match': '"7"' } } as const
       await is({ ...request, url: `/books/${id}` }, 412, 'PRECONDITION_FAILED')
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
   describe('PATCH /books/{id}', () => {
     const patch = (id: number, payload: object) => send({ method: 'PATCH', url: `/books/${id}`, payload })
 
-    it('200 for null, which removes the genre (RFC 7396)', async () => {
+    it('200 when the genre is null, which removes it (RFC 7396)', async () => {
       const { id } = await create()
       const answer = await patch(id, { genre: null })
       assert.equal(answer.statusCode, 200)
@@ -254,7 +254,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles('q=kafka'), [])
     })
 
-    it('200 with links for each book, under the prefix of the request', async () => {
+    it('200 with links for each book, under the version prefix of the request', async () => {
       for (const prefix of ['', '/v1']) {
         for (const book of await list('author=franz%20kafka', prefix)) {
           assert.deepEqual(book._links, linksOf(book.id, prefix, encodeURIComponent(book.author)))
@@ -273,7 +273,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 sorted by genre, with books without a genre first, for any page size and direction', async () => {
+    it('200 sorted by genre, for any page size; books without one come first, or last when descending', async () => {
       const author = 'Sorted'
       const wanted: [title: string, genre?: string][] = [['d'], ['b', 'essay'], ['c', 'Essay'], ['a', 'Novel'], ['e']]
       for (const [title, genre] of wanted) await create({ title, author, ...(genre && { genre }) })

@@ -20,7 +20,7 @@ forEachEngine((engine) => {
   describe('a definition with the built-in users and its own resource at /products', () => {
     const app = appOn(engine, { definition })
 
-    it('201, 200 and 204 for users and products', async () => {
+    it('201, 200 and 204 for POST, GET and DELETE of users and products', async () => {
       for (const [path, payload] of [
         ['/users', { name: 'Ada', email: 'ada@example.com' }],
         ['/v2/products', { name: 'Lamp', price: 9.5, stock: 3 }],
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send({ method: 'DELETE', url, scopes: 'users:write' })).statusCode, 403)
     })
 
-    it('rejects resources at paths that the service uses itself', () => {
+    it('cannot have a resource at a path that the service itself uses', () => {
       const own = new Set(definition.collections.map(({ declaration }) => declaration.name))
       const segments = new Set(liveRoutes(app.app).map(({ url }) => url.split('/')[1] as string))
       const names = [...segments].filter((name) => !own.has(name))

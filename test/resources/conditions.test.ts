@@ -125,7 +125,7 @@ describe('a condition', () => {
     assert.equal(matchesCondition({ level: { in: [null, 1] } }, row, { fields, today }), true)
   })
 
-  it('may use a field named `any`, unless the field is compared with a list', () => {
+  it('can compare a field named `any`; `any` with a list is the operator', () => {
     const context = { fields, today }
     assert.equal(matchesCondition({ any: true }, { id: 1, any: true }, context), true)
     assert.equal(matchesCondition({ any: [{ any: false }] }, { id: 1, any: true }, context), false)

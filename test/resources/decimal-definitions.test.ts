@@ -140,7 +140,7 @@ describe('the declaration of a decimal', () => {
     )
   })
 
-  it('in the example of docs/resources.md creates bigint columns with these scales', async (t) => {
+  it('in the example of docs/resources.md creates bigint columns with the declared scales', async (t) => {
     const page = readFileSync(new URL('../../docs/resources.md', import.meta.url), 'utf8')
     const block = [...page.matchAll(/```ts\n([^`]+)```/g)]
       .map(([, code]) => code)
@@ -164,7 +164,7 @@ describe('the declaration of a decimal', () => {
   })
 
   it('is type-checked', () => {
-    // Never called: the compiler checks it.
+    // Never called: TypeScript checks this code (`npm run types`).
     const mistakes = () => {
       // @ts-expect-error a decimal has a scale
       Decimal(12)
@@ -223,7 +223,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `${url}/1` })).json().amount, '999.99')
     })
 
-    it('refuses another scale, and a number that becomes a decimal', async () => {
+    it('rejects a change of the scale, and a change from a number or an integer to a decimal', async () => {
       await start({ amount: Decimal(5, 2), weight: Type.Number(), count: Type.Integer() })
       const changed = { amount: Decimal(5, 3), weight: Decimal(5, 2), count: Decimal(5, 0) }
       await assert.rejects(start(changed), ({ message }: Error) => {

@@ -48,7 +48,7 @@ forEachEngine((engine) => {
       assert.equal(response.statusCode, 201, response.body)
       return response.json()
     }
-    /** Reads the ids of all rows in a list, page by page. */
+    /** Returns all rows of a list, read page by page. */
     const walk = async (query: string, rel = 'next') => {
       const found: { id: number; amount: string; exact: string }[] = []
       for (let next: string | undefined = `${url}?limit=7&${query}`; next; ) {
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
       ['"amount":["1"]', 400, 'amount', /string/],
       ['"amount":null', 400, 'amount', /string/],
       ['"amount":1,"code":1234567890123456', 422, 'code', /more than 15 significant digits.* send it as a string/],
-      // A double would lose the last digit of these values, so that they would appear to be valid.
+      // As doubles, the next two values would lose their last digits and appear to be valid.
       ['"amount":0.10000000000000001', 422, 'amount', /more than 15 significant digits/],
       ['"amount":1,"tax":{"rate":0.10000000000000001}', 422, 'tax.rate', /more than 15 significant digits/],
       ['"amount":1,"share":"0.501"', 422, 'share', /^must be at most 0\.500$/],
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('201 for a number with many digits in a field stored as a double', async () => {
+    it('201 for a Type.Number() field with many digits, which is stored as a double', async () => {
       const response = await post(
         '{"text":"A","amount":0.1,"weight":0.10000000000000001,"tax":{"rate":1,"weight":1.0000000000000002}}',
       )

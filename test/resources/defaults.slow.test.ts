@@ -68,7 +68,7 @@ forEachEngine((engine) => {
         .executeTakeFirst()
       return row as unknown as Record<string, unknown>
     }
-    /** The declared fields of a representation. */
+    /** Returns a representation without its title and the fields that every row has. */
     const own = ({ id: _, title: __, createdAt: ___, updatedAt: ____, ...rest }: Record<string, unknown>) => rest
 
     it('201 with the default for a missing field, which is also stored', async () => {
@@ -213,7 +213,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('leaves the value that a row has from an earlier default; new rows get the later one', async () => {
+    it('does not change values stored from an earlier default; new rows get the later one', async () => {
       const of = (value: string) => Type.Object({ title: Title, topic: Type.String({ default: value }) })
       const old = await start(of('first'))
       await old.send({ method: 'POST', url, payload: { title: 'A' } })

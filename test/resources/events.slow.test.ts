@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       assert.deepEqual([ownerClient, audience, callbackUrl], ['cli_writer', 'any', null])
     })
 
-    it('have an envelope with type, timestamp and data; links have no version prefix', async () => {
+    it('with the envelope payload style, have type, timestamp and data; links have no version prefix', async () => {
       const id = await listen('book.created', await client(), all, { payloadStyle: 'envelope' })
       const created = await service.send({
         method: 'POST',
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       for (const event of ['*', 'product.*', 'book.deleted']) await listen(event, await client(lacking), lacking)
     })
 
-    it('`*` delivers public events, and others only if token and client may still read the resource', async () => {
+    it('`*` delivers public events, and others only if both token and client may still read the resource', async () => {
       const mayRead = await client()
       const mayNot = await client('webhooks:write')
       const reader = await listen('*', mayRead)
@@ -212,7 +212,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.keys(example), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
     })
 
-    it('of a report are sent only to the webhooks of its owner', async () => {
+    it('report events are sent only to the webhooks of the report’s owner', async () => {
       const [owner, stranger] = [await client(), await client()]
       const scopes = `${all} reports:read reports:write`
       const own = await listen('*', owner)

@@ -13,7 +13,7 @@ const scopes = 'users:read'
 interface Seen {
   sql: string
   values: readonly unknown[]
-  /** True if the statement ran as a scan, outside the thread and connections that serve requests. */
+  /** True if the statement ran as a scan, not on the thread and the connections that serve requests. */
   isScan: boolean
 }
 
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       const links = [...String(answer.headers.link).matchAll(/<([^>]+)>; rel="(\w+)"/g)]
       return { items, links: Object.fromEntries(links.map(([, target, rel]) => [rel, target])) }
     }
-    /** The plan of the last statement, and the maximum number of rows read in a step if the engine reports it. */
+    /** Returns the plan of the last statement and, if the engine reports it, the most rows that a step read. */
     const plan = async (): Promise<{ steps: string; met: number | undefined }> => {
       const explain = engine.name === 'sqlite' ? 'explain query plan ' : 'explain (analyze, format json) '
       const query = CompiledQuery.raw(explain + last.sql, [...last.values])
@@ -105,7 +105,7 @@ forEachEngine((engine) => {
         author: 'author 7',
       }
 
-      it(`${path}: reads pages sorted by one field from an index, in both directions and at both ends`, async () => {
+      it(`${path}: reads pages sorted by one field from an index, in both directions, at both ends`, async () => {
         for (const sort of ['', ...sorts, ...sorts.map((field) => `-${field}`)]) {
           const first = await get(`${path}?limit=${limit}&sort=${sort}`)
           assert.equal(first.items.length, limit)
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('finds the rows for one or several values of [in] in an index', async () => {
+    it('find the rows for one or several values of [in] in an index', async () => {
       await get(`/books?limit=${limit}&author[in]=author%207`)
       await isSought('author[in]', false)
       await get(`/books?limit=${limit}&author[in]=author%207,author%208`)

@@ -56,17 +56,17 @@ forEachEngine((engine) => {
 
     for (const [what, url, prefer] of [
       ['a search without matches', '/books?q=xx', ''],
-      ['several filters with another sort', '/books?genre=genre&author=author&sort=-title', ''],
-      ['an exact count of all', '/books?limit=1', 'count=exact'],
-      ['an exact count under filters', '/books?limit=1&genre=genre&author=author', 'count=exact'],
-      ['a range with another order', '/books?limit=1&updatedAfter=2025-01-01&sort=-author,title', ''],
+      ['several filters and a sort by another field', '/books?genre=genre&author=author&sort=-title', ''],
+      ['an exact count of all rows', '/books?limit=1', 'count=exact'],
+      ['an exact count with filters', '/books?limit=1&genre=genre&author=author', 'count=exact'],
+      ['a range and a sort by other fields', '/books?limit=1&updatedAfter=2025-01-01&sort=-author,title', ''],
     ] as const) {
-      const promise = engine.name === 'sqlite' ? 'let other requests through while reading' : '200 when reading'
-      it(`${promise} ${what}`, async () => {
+      const promise = engine.name === 'sqlite' ? 'do not block other requests' : '200'
+      it(`${promise}: ${what}`, async () => {
         await ready()
         // If the read blocked this thread, only one or two requests would be answered during it. The read is repeated,
-        // because on a busy machine a quick scan can end before this thread runs. PostgreSQL never blocks this thread, but
-        // may end the read so soon that no request is answered during it.
+        // because on a busy machine a quick scan can end before this thread runs. PostgreSQL never blocks this thread,
+        // but may end the read so soon that no request is answered during it.
         const enough = engine.name === 'sqlite' ? 6 : 0
         let answered = 0
         for (let round = 0; round < 10 && (round === 0 || answered < enough); round++) {
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.equal(service.faults.splice(0).length, refused.length)
     })
 
-    it('200 for pages that are read through an index, without waiting for the scans of five other accounts', async () => {
+    it('200 for pages that are read through an index, while five other accounts run scans', async () => {
       await ready()
       const scans = ['a', 'b', 'c', 'd', 'e'].map((as) => get(`/books?q=y${as}&sort=-title`, as))
       for (const url of ['/books?limit=5', '/books?genre=genre&limit=5', '/books?sort=-title&limit=5', '/books/1']) {

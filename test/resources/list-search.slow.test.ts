@@ -101,7 +101,7 @@ forEachEngine((engine) => {
     const errors: unknown[] = []
     before(async () => {
       placed = await engine.database()
-      // A low threshold, so that each search updates the index while rows are written.
+      // Low thresholds, so that searches update the index while rows are written.
       const opened = await openDatabase(placed.url, {
         setTimer: patient,
         unindexed: { newRows: 3, changed: 6 },

@@ -20,7 +20,7 @@ const sort = fc.uniqueArray(fc.record({ field: fc.constantFrom('id', 'name', 'pr
   selector: ({ field }) => field,
   maxLength: 3,
 }) as fc.Arbitrary<Sort[]>
-/** A change that others make between two pages: they add or remove a row. */
+/** A row that another client adds or removes between two pages. */
 const disturbance = fc.oneof(
   row.map((added) => ({ add: added })),
   fc.nat(40).map((place) => ({ remove: place })),
@@ -43,7 +43,7 @@ const passes = (filter: string) => (product: Product) => {
   )
 }
 
-/** The requested order, followed by the id in the direction of the last field. */
+/** Returns a comparison by the requested order and then by id, in the direction of the last field. */
 function compare(order: Sort[]) {
   const all: Sort[] = [...order, { field: 'id', descending: order.at(-1)?.descending ?? false }]
   const key = (product: Product, { field }: Sort) => (field === 'name' ? product.name.toLowerCase() : product[field])
@@ -105,7 +105,7 @@ forEachEngine((engine) => {
             assert.deepEqual(seen, seen.toSorted(compare(sort)))
             assert.equal(new Set(seen.map(({ id }) => id)).size, seen.length)
             const owed = present.filter(({ id }) => stayed.has(id)).filter(passes(filter))
-            // Backwards it starts at the last page, so it must return every row before the end of that page.
+            // A backward walk starts at the last page, so it must return every row up to the end of that page.
             const met = new Set(seen.map(({ id }) => id))
             const end = seen.at(-1)
             const isOwed = (product: Product) =>

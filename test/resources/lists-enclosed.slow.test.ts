@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       }
     })
 
-    /** Reads one page: an object with exactly three members, whose `next` and `prev` equal those of the Link header. */
+    /** Reads a page; asserts that it has only three members, and that `next` and `prev` match the Link header. */
     const page = async (url: string) => {
       const answer = await get(url)
       assert.equal(answer.statusCode, 200, answer.body)
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
         assert.ok(!('name' in narrow) && !('title' in narrow))
       })
 
-      it(`304 for the current tag, which differs from v1; HEAD has the same tag and length: /v2/${list}`, async () => {
+      it(`304 for the current tag, which is not v1’s; HEAD has the same tag and length: /v2/${list}`, async () => {
         const { headers, body } = await get(`/v2/${list}`)
         const etag = String(headers.etag)
         assert.match(etag, /^W\//)
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
       assert.equal(none.headers['x-total-count'], '0')
     })
 
-    it('200 with the current price on a page that was read before the change', async () => {
+    it('200 with the new price when a page is read again after a price change', async () => {
       const before = (await get('/v2/products?limit=3')).json()
       await service.send({ method: 'PATCH', url: `/v2/products/${before.items[0].id}`, payload: { price: 77 }, scopes })
       assert.equal((await get('/v2/products?limit=3')).json().items[0].price, 77)

@@ -49,7 +49,7 @@ forEachEngine((engine) => {
     const links = [...String(answer.headers.link).matchAll(/<([^>]+)>; rel="(\w+)"/g)]
     return { items: answer.json(), links: Object.fromEntries(links.map(([, target, rel]) => [rel, target])) }
   }
-  /** Reads all items, starting from a page; a hook runs between two pages. */
+  /** Returns all items from a page on; `between` is called between two pages. */
   const walk = async (
     start: string,
     rel: 'next' | 'prev',
@@ -106,12 +106,12 @@ forEachEngine((engine) => {
   })
 
   describe('a page', () => {
-    it('200 with [] and only `first` for an empty list', async () => {
+    it('200 with [] and only a `first` link for an empty list', async () => {
       assert.deepEqual(await page('/products'), { items: [], links: { first: '/products' } })
       assert.deepEqual(await page('/products?limit=5'), { items: [], links: { first: '/products?limit=5' } })
     })
 
-    it('200 with `next` only if more rows follow', async () => {
+    it('200 with a `next` link only if more rows follow', async () => {
       await fill(4)
       assert.deepEqual(Object.keys((await page('/products?limit=3')).links), ['first', 'next'])
       assert.deepEqual(Object.keys((await page('/products?limit=4')).links), ['first'])
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
       assert.ok((await page('/products?limit=3')).links.next)
     })
 
-    it('200 with a row that was changed directly in the database', async () => {
+    it('200 with the current values of a row that was changed directly in the database', async () => {
       const [only] = await fill(1)
       await page('/products')
       await service.db.write((tx) =>
@@ -237,7 +237,7 @@ forEachEngine((engine) => {
           await add('Z', 9)
           const gone = doomed.pop()
           if (gone) await remove(gone.id)
-          // The row that the next cursor points to.
+          // The cursor of the `next` link points to this row.
           const last = items.at(-1)
           if (last && !ids(kept).includes(last.id)) await remove(last.id)
         }
@@ -310,7 +310,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 for more sort orders than the statement cache holds', async () => {
+    it('200 for more sort orders than fit in the statement cache', async () => {
       const all = ids(await fill(3)).sort()
       const fields = ['name', 'price', 'createdAt', 'updatedAt']
       const pairs = fields.flatMap((one) => fields.filter((other) => other !== one).map((other) => [one, other]))
@@ -377,7 +377,7 @@ forEachEngine((engine) => {
       assert.equal((await names('q=')).length, 5)
     })
 
-    it('200 with only the rows changed after an instant', async () => {
+    it('200 with only the rows changed after `updatedAfter`', async () => {
       const [first] = await fill(3)
       const start = new Date(service.clock.now).toISOString()
       service.clock.now += 1

@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles('startsAfter=2040-01-01'), [])
     })
 
-    it('200 with the rows that have q in a searched field, ignoring case and taking wildcards literally', async () => {
+    it('200 with the rows that contain q in a searched field, ignoring case; wildcards are literal', async () => {
       await create({ title: 'Needle in title' })
       await create({ title: 'S2', text: 'a nEEdle\nin text, 100%' })
       await create({ title: 'S3', free: 'needle where nobody looks' })
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('409 naming the unique field, ignoring the case of text', async () => {
+    it('409 for an existing value in a unique field, ignoring case; the error names the field', async () => {
       await create({ code: 'Unique', owner: 'one@example.com' })
       const taken = async (more: object) => (await post(fresh(more))).json()
       assert.deepEqual((await taken({ code: 'uNIQUE' })).errors[0].field, 'code')
@@ -215,7 +215,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'POST', url, payload: fresh(), scopes: 'line-items:read' })).statusCode, 403)
     })
 
-    it('404 for resources that the definition does not have', async () => {
+    it('404 for the paths of resources that the definition does not have', async () => {
       for (const path of ['/products', '/users', '/v1/books']) assert.equal((await send({ url: path })).statusCode, 404)
     })
 
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       assert.ok(!document.paths['/products'])
     })
 
-    it('202 for reports filtered by fractions on an integer field', async () => {
+    it('202 for a report that filters an integer field by fractions', async () => {
       for (const minCount of [0.5, -2.5]) {
         const payload = { reportType: 'line-items', format: 'pdf', parameters: { filter: { minCount } } }
         const created = await send({ method: 'POST', url: '/api/reports', payload })

@@ -34,7 +34,7 @@ describe('pageCache', () => {
     )
   })
 
-  it('counts a page that is cached repeatedly only once, and counts the characters of URLs', () => {
+  it('counts a page only once if it is cached again, and counts the characters of URLs', () => {
     const pages = pageCache()
     pages.set('/other', page(1_200_000))
     for (let turn = 0; turn < 10; turn++) pages.set('/same', page(1_200_000))

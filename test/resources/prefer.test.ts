@@ -34,7 +34,7 @@ forEachEngine((engine) => {
         headers: { ...(prefer !== undefined && { prefer }), ...headers },
       } as InjectOptions)
     const applied = ({ headers }: Response) => headers['preference-applied']
-    /** The fields that a 400 response names, with their messages. */
+    /** Asserts that the response is a 400. Returns its error messages, up to any colon, by field. */
     const named = (answer: Response) => {
       assert.equal(answer.statusCode, 400, answer.body)
       assert.equal(answer.json().errorCode, 'INVALID_INPUT')
@@ -49,7 +49,7 @@ forEachEngine((engine) => {
         assert.equal(applied(answer), 'return=minimal')
       }
 
-      it('return=minimal: 201 without a body but with Location and ETag', async () => {
+      it('return=minimal: 201 for a new product, without a body but with Location and ETag', async () => {
         const answer = await send('POST', '/products', lamp, 'return=minimal')
         assert.equal(answer.statusCode, 201)
         empty(answer)
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
         assert.equal((await send('GET', answer.headers.location as string)).json().name, 'Lamp')
       })
 
-      it('return=minimal: 202 without a body but with Location and Retry-After', async () => {
+      it('return=minimal: 202 for a new report, without a body but with Location and Retry-After', async () => {
         const answer = await send('POST', '/api/reports', report, 'return=minimal')
         assert.equal(answer.statusCode, 202)
         empty(answer)
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('return=representation or no preference: the whole representation', async () => {
+      it('return=representation, or no preference: 200 with the representation for PUT', async () => {
         const asked = await send('PUT', product, lamp, 'return=representation, return=minimal')
         assert.deepEqual([asked.statusCode, asked.json().name], [200, 'Lamp'])
         assert.equal(applied(asked), 'return=representation')
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
         assert.deepEqual([plain.statusCode, applied(plain)], [200, undefined])
       })
 
-      it('return=minimal: 201 with the body for a new webhook, which alone contains its secret', async () => {
+      it('return=minimal: 201 with the body for a new webhook, as only this response has the secret', async () => {
         const answer = await send('POST', '/api/webhooks', hook, 'return=minimal')
         assert.equal(answer.statusCode, 201)
         assert.match(answer.json().secret, /^whsec_/)
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
         ['DELETE', '/api/webhooks/whk_0000000000000000000000?x=1', undefined, { x: parameter }],
       ]
       for (const [method, url, payload, errors] of refused) {
-        it(`400 with handling=strict naming every member that ${method} ${url} would ignore`, async () => {
+        it(`400 with handling=strict, naming each field and parameter that ${method} ${url} would ignore`, async () => {
           const answer = await send(method, url, payload, 'handling=strict')
           assert.deepEqual(named(answer), errors)
           assert.equal(applied(answer), 'handling=strict')
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('200, 201 or 202 with handling=strict if every member is known', async () => {
+      it('200, 201 or 202 with handling=strict if every field and parameter is known', async () => {
         const accepted: [string, string, object?][] = [
           ['POST', '/products', lamp],
           ['PUT', product, lamp],
@@ -172,7 +172,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('ignores unknown members with handling=lenient, an unknown value or no preference', async () => {
+      it('200 with handling=lenient, an unknown value or no preference; unknown members are ignored', async () => {
         for (const prefer of ['handling=lenient', 'handling=severe', undefined]) {
           const answer = await send('PUT', `${product}?x=1`, { ...lamp, id: 7, color: 'red' }, prefer)
           assert.equal(answer.statusCode, 200)
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
     })
 
     describe('count', () => {
-      it('200 with X-Total-Count and Preference-Applied, also next to other preferences', async () => {
+      it('200 with X-Total-Count and Preference-Applied, even with other preferences', async () => {
         const answer = await send(
           'GET',
           '/products?limit=1',

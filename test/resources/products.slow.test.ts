@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await stored(product.id), product)
     })
 
-    it('201 with a Location under the prefix of the request', async () => {
+    it('201 with a Location under the version prefix of the request', async () => {
       const answer = await send({ method: 'POST', url: '/v1/products', payload: { name: 'Pen', price: 1 } })
       assert.equal(answer.headers.location, `/v1/products/${answer.json().id}`)
     })
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('201 for any text without control characters, stored exactly', async () => {
+    it('201 for names with quotes, markup, emoji and other special characters, stored exactly', async () => {
       for (const name of [
         'x'.repeat(200),
         'Füller ✒️ 🖋',
@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       assert.equal(second.id, first.id + 1)
     })
 
-    it('415 for another media type', async () => {
+    it('415 for a media type other than application/json', async () => {
       const request = { method: 'POST', url: '/products', payload: '{"name":"Pen","price":1}' } as const
       await is({ ...request, headers: { 'content-type': 'text/plain' } }, 415, 'UNSUPPORTED_MEDIA_TYPE')
       await is(
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await send({ url: `/v1/products/${id}` })).json(), answer.json())
     })
 
-    it('304 with the current tag, 200 once the product has changed', async () => {
+    it('304 for If-None-Match with the current tag, 200 once the product has changed', async () => {
       const { id } = await create()
       const headers = { 'if-none-match': '"1"' }
       const unchanged = await send({ url: `/products/${id}`, headers })
@@ -220,7 +220,7 @@ forEachEngine((engine) => {
       await is({ url: '/products', token: 'forged' }, 401, 'AUTH_TOKEN_INVALID')
     })
 
-    it('401 without a token, and private with one, when reading is not public', async () => {
+    it('401 without a token, 200 and `private` with one, when reading is not public', async () => {
       const { id } = await create()
       await withSettings({ publicRead: false }, async (closed) => {
         for (const url of [`/products/${id}`, '/products']) {
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
     const put = (id: number, headers: Record<string, string> = {}, payload: object = { name: 'Pencil', price: 2 }) =>
       send({ method: 'PUT', url: `/products/${id}`, payload, headers })
 
-    it('200 with the new product and its new tag, without the old values', async () => {
+    it('200 with the updated product and its new tag', async () => {
       const { id, createdAt } = await create()
       service.clock.now += 5_000
       const answer = await put(id)
@@ -248,21 +248,21 @@ forEachEngine((engine) => {
       assert.deepEqual(await stored(id), answer.json())
     })
 
-    it('200 when the representation from GET is changed and sent back; read-only fields are ignored', async () => {
+    it('200 when a changed representation is sent back; read-only fields are ignored', async () => {
       const product = await create()
       const answer = await put(product.id, {}, { ...product, price: 3, id: 1, createdAt: 'x' })
       assert.deepEqual([answer.statusCode, answer.json().id, answer.json().price], [200, product.id, 3])
       assert.equal(answer.json().createdAt, product.createdAt)
     })
 
-    it('200 with the current tag, alone or in a list, and with *', async () => {
+    it('200 for If-Match with the current tag, alone or in a list, and for If-Match: *', async () => {
       const { id } = await create()
       const tags = ['"1"', '"7", "2"', '*', '"4","5"']
       for (const tag of tags) assert.equal((await put(id, { 'if-match': tag })).statusCode, 200, tag)
       assert.equal((await send({ url: `/products/${id}` })).headers.etag, '"5"')
     })
 
-    it('412 without a change when the tag is outdated, weak or malformed (T-RACE-01)', async () => {
+    it('412 for If-Match with wrong, weak or malformed tags; nothing changes (T-RACE-01)', async () => {
       const product = await create()
       await put(product.id)
       const before = await stored(product.id)
@@ -284,7 +284,7 @@ forEachEngine((engine) => {
       assert.equal((await put(id, { 'if-match': '"2"', 'if-none-match': '"2"' })).statusCode, 412)
     })
 
-    it('412 for If-Unmodified-Since before the last change, 200 in its second; ignored next to If-Match', async () => {
+    it('412 for If-Unmodified-Since before the last change, otherwise 200; ignored if If-Match is sent', async () => {
       const { id } = await create()
       const since = (ms: number) => ({ 'if-unmodified-since': new Date(service.clock.now + ms).toUTCString() })
       assert.equal((await put(id, since(-1_000))).statusCode, 412)
@@ -413,7 +413,7 @@ forEachEngine((engine) => {
       await is({ method: 'PATCH', url: `/products/${id}`, payload, headers }, 400, 'INVALID_INPUT')
     })
 
-    it('412 when the tag is outdated or weak, 200 when it is current', async () => {
+    it('412 for a failed precondition, 200 for If-Match with the current tag or *', async () => {
       const { id } = await create()
       for (const tag of ['"7"', 'W/"1"'])
         assert.equal((await patch(id, { price: 2 }, { 'if-match': tag })).statusCode, 412)
@@ -422,7 +422,7 @@ forEachEngine((engine) => {
       assert.equal((await patch(id, { price: 2 }, { 'if-match': '*' })).statusCode, 200)
     })
 
-    it('404 when there is no such product, 415 for another media type', async () => {
+    it('404 when there is no such product, 415 for an unsupported media type', async () => {
       const missing = await patch(2_147_483_647, { price: 2 })
       assert.deepEqual([missing.statusCode, missing.json().errorCode], [404, 'RESOURCE_NOT_FOUND'])
       for (const type of ['application/json-patch+json', 'text/plain']) {
@@ -458,7 +458,7 @@ forEachEngine((engine) => {
       await is({ method: 'PUT', url: `/products/${id}`, payload: { name: 'Pen', price: 1 } }, 404, 'RESOURCE_NOT_FOUND')
     })
 
-    it('412 when the tag is outdated or weak, and the product remains; 204 with the current one', async () => {
+    it('412 for a failed precondition, and the product remains; 204 for If-Match with the current tag', async () => {
       const product = await create()
       const outdated: Record<string, string>[] = [
         { 'if-match': '"7"' },
@@ -495,7 +495,7 @@ forEachEngine((engine) => {
   })
 
   describe('other methods', () => {
-    it('405 with Allow, 204 for OPTIONS with Allow', async () => {
+    it('405 with Allow; for OPTIONS, 204 with Allow', async () => {
       const collection = 'GET, HEAD, OPTIONS, POST'
       const single = 'DELETE, GET, HEAD, OPTIONS, PATCH, PUT'
       for (const prefix of ['', '/v1']) {

@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       for (const query of shown) await found(query)
     })
 
-    it('200 with the matching rows for values with any punctuation, with [in] and `or`', async () => {
+    it('[in] and `or` match quoted values with any punctuation', async () => {
       const signs = fc.constantFrom(
         '"',
         ',',
@@ -292,7 +292,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('an unknown operator or field is an unknown parameter: 400 under /v2, ignored on unversioned paths', async () => {
+    it('an unknown operator or field is treated as an unknown parameter: 400 in v2, otherwise ignored', async () => {
       const unknown = {
         'status[inn]': 'did you mean status[in]?',
         'statu[in]': 'did you mean status[in]?',
@@ -343,7 +343,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the current rows of a cached page after a change; a field named `or` is a plain filter', async () => {
+    it('200 with the current rows after a change to a cached page; a field named `or` is a plain filter', async () => {
       const url = '/words?or=or%3Aa,count:7'
       const create = async (or: string, count: number) =>
         (await send({ method: 'POST', url: '/words', payload: { or, count } })).json().id
@@ -353,7 +353,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await list(), await list()], [2, 2])
       await send({ method: 'PUT', url: `/words/${id}`, payload: { or: 'a', count: 9 } })
       assert.equal(await list(), 1)
-      // A field named `or` is filtered by equality, and alternatives are not available.
+      // For a field named `or`, the parameter is an equality filter, and alternatives are not available.
       assert.deepEqual((await send({ url })).json(), [])
       assert.equal((await send({ url: '/words?or=a' })).json().length, 1)
     })

@@ -21,7 +21,7 @@ forEachEngine((engine) => {
       return { price: answer.json().price as number, tag: String(answer.headers.etag) }
     }
 
-    /** Reads, increments, and writes with the tag that was read as precondition; returns the status. */
+    /** Reads the price and writes it, incremented, if its tag is still current; returns the status. */
     const increment = async (method: 'PUT' | 'PATCH') => {
       const { price, tag } = await read()
       const payload = { name: 'Counter', price: price + 1 }
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     }
 
     for (const method of ['PUT', 'PATCH'] as const) {
-      it(`412 for outdated ${method}s of ${clients} × ${increments}; the counter is the number of 200s`, async () => {
+      it(`412 for outdated ${method}s by ${clients} clients; the counter equals the number of 200s`, async () => {
         await start()
         const client = async () => {
           const statuses: number[] = []
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 for every writer in the end, when those with 412 read again and retry', async () => {
+    it('200 for every writer eventually, if a writer that gets 412 reads again and retries', async () => {
       await start()
       const client = async () => {
         while ((await increment('PUT')) !== 200);
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await read(), { price: clients, tag: `"${clients + 1}"` })
     })
 
-    it('one 200 or 204 when all write or delete with the same tag, 412 or 404 for the others (T-RACE-02)', async () => {
+    it('200 or 204 for one of many PUTs and DELETEs with the same tag, otherwise 412 or 404 (T-RACE-02)', async () => {
       await start()
       const headers = { 'if-match': '"1"' }
       const answers = await Promise.all(
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       assert.equal(exists, statuses.includes(200))
     })
 
-    it('200 with its own revision for each of 20 unconditional PUTs', async () => {
+    it('200 for each of 20 unconditional PUTs; each creates its own revision', async () => {
       await start()
       const payload = { name: 'Counter', price: 1 }
       const answers = await Promise.all(Array.from({ length: clients }, () => send({ method: 'PUT', url, payload })))

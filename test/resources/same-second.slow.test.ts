@@ -67,7 +67,7 @@ forEachEngine((engine) => {
         await remove(url)
       })
 
-      it(`304 for If-Modified-Since if ${at}/{id} has changed only once in that second`, async () => {
+      it(`304 for If-Modified-Since if only one revision of ${at}/{id} has that date`, async () => {
         const url = await create()
         await change(url, 1_000)
         const date = await dateOf(url)
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
         await remove(url)
       })
 
-      it(`412 for writes to ${at}/{id} whose If-Unmodified-Since is a date that two revisions share`, async () => {
+      it(`412 for writes to ${at}/{id} with an If-Unmodified-Since date that two revisions share`, async () => {
         const url = await create()
         const since = { 'if-unmodified-since': await dateOf(url) }
         if (below) await change(url, 400)
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
         await remove(url)
       })
 
-      it(`200 or 204 for a write to ${at}/{id} if only its current revision has the If-Unmodified-Since`, async () => {
+      it(`200 or 204 for a write to ${at}/{id} if If-Unmodified-Since is the date of one revision only`, async () => {
         const url = await create()
         await change(url, 1_000)
         const since = { 'if-unmodified-since': await dateOf(url) }

@@ -10,7 +10,7 @@ const user = { name: 'Ada', nameKey: 'ada', email: 'ada@plinth.test', emailKey: 
 const second = { name: 'Bo', nameKey: 'bo', email: 'bo@plinth.test', emailKey: 'bo@plinth.test' }
 const common = { revision: 3, createdAt: at, updatedAt: at }
 
-/** The values in two services that differ only in fields hidden from the caller. */
+/** The hidden values in each of the two services, which are otherwise identical. */
 const hidden = [
   { address: '1 Main Street', phone: '+49 30 111' },
   { address: null, phone: '222' },
@@ -101,7 +101,7 @@ const reads: Request[] = [
 ]
 
 forEachEngine((engine) => {
-  describe('fields hidden from a caller (T-API-04)', () => {
+  describe('fields hidden from some callers (T-API-04)', () => {
     const services = [appOn(engine), appOn(engine)]
     before(async () => {
       for (const [index, { db }] of services.entries()) {
@@ -122,13 +122,13 @@ forEachEngine((engine) => {
     const name = ({ method = 'GET', url, headers = {}, payload }: Request) =>
       [method, url, JSON.stringify(headers), JSON.stringify(payload)].join(' ')
 
-    it('change the responses to a caller who may see them, so that the next tests are meaningful', async () => {
+    it('change responses to callers who may see them (otherwise the next tests would prove nothing)', async () => {
       const [one, other] = await answers({ url: '/users/1' }, 'users:read users:read:full')
       assert.notEqual(one?.body, other?.body)
       assert.match(String(one?.body), /\+49 30 111/)
     })
 
-    it('do not change the responses to reads by other callers, byte for byte: 200, 304, 400 and 412', async () => {
+    it('do not change responses to reads by callers who may not see them: 200, 304, 400, 412', async () => {
       const seen = new Set<number>()
       for (const request of reads) {
         const [one, other] = await answers(request, 'users:read')
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       assert.deepEqual([...seen].sort(), [200, 304, 400, 412])
     })
 
-    it('do not change the responses to writes by other callers: 200, 204, 400, 409, 412 and 422', async () => {
+    it('do not change responses to writes by callers who may not see them: 200, 204, 400, 409, 412, 422', async () => {
       const seen = new Set<number>()
       for (const request of writes) {
         const [one, other] = await answers(request, 'users:write')
@@ -182,7 +182,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('caches each field selection separately (T-HTTP-16)', async () => {
+    it('each field selection is cached separately, with its own tag (T-HTTP-16)', async () => {
       const [whole, titles] = [
         await service.send({ url: '/books' }),
         await service.send({ url: '/books?fields=title' }),

@@ -50,7 +50,7 @@ forEachEngine((engine) => {
       assert.equal(answer.headers.etag, '"1"')
     })
 
-    it('201 with only name and email', async () => {
+    it('201 for a body with only name and email', async () => {
       const answer = await send(post({ name: 'Ada', email: fresh() }))
       assert.deepEqual(Object.keys(answer.json()), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
     })
@@ -122,7 +122,7 @@ forEachEngine((engine) => {
       `\u00a0${email}\ufeff`,
     ]
 
-    it('409 DUPLICATE_RESOURCE for every spelling of it', async () => {
+    it('409 DUPLICATE_RESOURCE, whatever its case and surrounding white space', async () => {
       const email = fresh()
       await create({ email })
       for (const spelling of spellings(email)) {
@@ -248,7 +248,7 @@ forEachEngine((engine) => {
       assert.equal((await put('"2.reduced"')).statusCode, 412)
     })
 
-    it('200 when a caller who sees every field sends back the representation from GET', async () => {
+    it('200 when a caller who sees every field sends back a changed representation', async () => {
       const user = await create()
       const answer = await send({
         method: 'PUT',
@@ -293,7 +293,7 @@ forEachEngine((engine) => {
       assert.equal((await patch(id, { email: 'x', phone: 'y' })).json().errorCode, 'VALIDATION_ERROR')
     })
 
-    it('400 and 422 for invalid members of the patch, before 404 and 412', async () => {
+    it('400 and 422 for invalid members take precedence over 404 and 412', async () => {
       const { id } = await create()
       for (const [payload, status] of [
         [{ email: null }, 400],
@@ -328,7 +328,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 without hidden fields even when `fields` or filters name them, 400 for a sort (T-API-04)', async () => {
+    it('200 without hidden fields even if `fields` or filters name them, 400 if `sort` does (T-API-04)', async () => {
       const { id } = await create({ name: 'Hidden Once', phone: '999' })
       const query = 'name=hidden%20once&fields=id,phone,address,emailKey'
       assert.deepEqual((await send({ url: `/users?${query}`, scopes: full })).json(), [{ id }])

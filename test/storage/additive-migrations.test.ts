@@ -10,7 +10,7 @@ import { forEachEngine } from '../support/engines.ts'
 
 type Migration = (db: Kysely<unknown>, engine: Engine) => Promise<void>
 
-/** The newest migration of the first release whose nodes keep running beside those of the next one. */
+/** The newest migration of the first release whose nodes can run alongside those of the next release. */
 const base = '0030-uuids'
 
 const folder = new URL('../../src/storage/migrations/', import.meta.url)
@@ -42,7 +42,7 @@ async function columnsOf(db: Queryable, engine: Engine): Promise<Map<string, Col
   return columns
 }
 
-/** Returns what a migration breaks for processes of the release before it. */
+/** Returns what a migration breaks for processes of the previous release. */
 function broken(before: ReadonlyMap<string, Column>, after: ReadonlyMap<string, Column>): string[] {
   const tables = new Set([...before.keys()].map((name) => name.split('.')[0]))
   const lost = [...before].flatMap(([name, column]) => {
@@ -60,7 +60,7 @@ function broken(before: ReadonlyMap<string, Column>, after: ReadonlyMap<string, 
 
 forEachEngine((engine) => {
   describe(`migrations after ${base} (${engine.name})`, () => {
-    it('keep every column that processes of the release before use, and require no new value', async () => {
+    it('keep the columns that processes of the previous release use, and require no new values', async () => {
       assert.deepEqual(
         files.map((file) => file.replace('.ts', '')),
         migrationNames,

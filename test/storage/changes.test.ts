@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
-import type { Changes, Database, Queryable } from '../../src/storage/database.ts'
+import type { ChangeTracker, Database, Queryable } from '../../src/storage/database.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 import { openDatabase } from '../../src/storage/open.ts'
 import { onSqlite, type Place } from '../support/engines.ts'
@@ -12,7 +12,7 @@ onSqlite((engine) => {
   describe('Database.changes', () => {
     let place: Place
     let db: Database
-    let changes: Changes
+    let changes: ChangeTracker
     /** A second connection, which SQLite treats like a connection from another process. */
     let other: DatabaseSync
     beforeEach(async () => {
@@ -38,7 +38,7 @@ onSqlite((engine) => {
     const rename = (tx: Queryable, ids: number[]) =>
       tx.updateTable('products').set({ name: 'Desk' }).where('id', 'in', ids).returning(['id', 'name']).execute()
 
-    /** Returns which of the tables and products have changed since the call of this function. */
+    /** Runs a write, and returns the products and the tables that are then reported as changed. */
     const changedBy = async (write: () => unknown) => {
       const asOf = changes.last()
       await write()
@@ -48,23 +48,23 @@ onSqlite((engine) => {
       }
     }
 
-    it('names the rows that an update returns', async () => {
+    it('reports the rows that an update returns', async () => {
       const changed = await changedBy(() => db.write((tx) => rename(tx, [1, 3])))
       assert.deepEqual(changed, { rows: [1, 3], tables: ['products'] })
     })
 
-    it('names the rows that a deletion returns', async () => {
+    it('reports the rows that a deletion returns', async () => {
       const changed = await changedBy(() =>
         db.write((tx) => tx.deleteFrom('products').where('id', '=', 2).returning('id').execute()),
       )
       assert.deepEqual(changed, { rows: [2], tables: ['products'] })
     })
 
-    it('names no row for an update without a match', async () => {
+    it('reports nothing for an update that matches no row', async () => {
       assert.deepEqual(await changedBy(() => db.write((tx) => rename(tx, [9]))), { rows: [], tables: [] })
     })
 
-    it('names the table, but no row, when a row is added', async () => {
+    it('reports the table, but none of the existing rows, when a row is added', async () => {
       assert.deepEqual(await changedBy(() => add('Sofa')), { rows: [], tables: ['products'] })
     })
 
@@ -79,12 +79,12 @@ onSqlite((engine) => {
       ],
       ['a change after WITH', sql`with chosen as (select 1 as id) update products set price = 2 where id = 1`],
     ] as const)
-      it(`names all rows of the table for ${name}`, async () => {
+      it(`reports all rows of the table for ${name}`, async () => {
         const changed = await changedBy(() => db.write((tx) => statement.execute(tx)))
         assert.deepEqual(changed, { rows: [1, 2, 3], tables: ['products'] })
       })
 
-    it('names every table that foreign keys change', async () => {
+    it('reports every table that a deletion changes through foreign keys', async () => {
       const changed = await changedBy(() =>
         db.write(async (tx) => {
           await sql`insert into users (id, name, name_key, email, email_key, revision, created_at, updated_at)
@@ -99,7 +99,7 @@ onSqlite((engine) => {
       ['a change of the schema', sql`create table added (id integer)`],
       ['a change of a table with a trigger', sql`insert into books_of_others values (1)`],
     ] as const)
-      it(`names everything for ${name}`, async () => {
+      it(`reports all tables and rows for ${name}`, async () => {
         await db.write(async (tx) => {
           await sql`create table books_of_others (id integer)`.execute(tx)
           await sql`create trigger copied after insert on books_of_others
@@ -109,7 +109,7 @@ onSqlite((engine) => {
         assert.deepEqual(changed, { rows: [1, 2, 3], tables: ['products', 'books', 'users', 'accounts'] })
       })
 
-    it('names everything after a commit of another process, once', async () => {
+    it('reports all tables and rows, but only once, after a commit on another connection', async () => {
       changes.last()
       await turn()
       const changed = await changedBy(async () => {
@@ -120,7 +120,7 @@ onSqlite((engine) => {
       assert.deepEqual(await changedBy(turn), { rows: [], tables: [] })
     })
 
-    it('names nothing for reads, and for a transaction that was rolled back', async () => {
+    it('reports nothing for reads; a transaction that throws is rolled back', async () => {
       const nothing = { rows: [], tables: [] }
       assert.deepEqual(await changedBy(() => db.read.selectFrom('products').selectAll().execute()), nothing)
       const failed = db.write(async (tx) => {
@@ -131,7 +131,7 @@ onSqlite((engine) => {
       assert.equal((await db.read.selectFrom('products').select('name').where('id', '=', 1).execute())[0]?.name, 'Lamp')
     })
 
-    it('orders the answer before the acknowledgement of the write', async () => {
+    it('reports a changed row by the time the write resolves', async () => {
       const asOf = changes.last()
       let atAcknowledgement = 0
       await db

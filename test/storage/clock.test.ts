@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       })
       return Object.assign(state, { clock })
     }
-    /** Measures the clock, and asserts that it then equals the database's clock, within the duration of the measurement. */
+    /** Measures the clock; asserts that it then equals the database's clock, within the duration of the measurement. */
     async function isRight({ measure, now }: SharedClock): Promise<void> {
       const begun = performance.now()
       await measure()
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it("equals this machine's clock if it agrees with the database's clock", async () => {
+    it("equals this machine's clock if the database's clock agrees with it", async () => {
       const { clock } = node(0)
       // The database runs on this machine, so both clocks agree.
       for (let n = 0; n < 5; n++) await clock.measure()
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
 
   describe('sweepClock', () => {
     const start = Date.parse('2026-03-01T12:00:00.000Z')
-    /** The time on the test database's clock, which is a row that the test writes. */
+    /** Replaces the database's clock: reads the time from a row that the test updates. */
     const shown = sql`(select cast(value as double precision) from settings where name = 'clock')` as RawBuilder<number>
     let passed = 0
     let jumps: ClockJumped[]

@@ -7,7 +7,7 @@ import { Decimal } from '../../src/resources/decimal-fields.ts'
 import { codecsOf, tableOf } from '../../src/resources/table.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { migrate } from '../../src/storage/migrate.ts'
-import { orderOf } from '../../src/storage/rows/page-order.ts'
+import { totalOrder } from '../../src/storage/rows/page-order.ts'
 import type { Filter } from '../../src/storage/rows/page-query.ts'
 import { type Row, rowsOf } from '../../src/storage/rows/rows.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
     const add = (values: Record<string, unknown>) => db.write((tx) => named().insert(tx, values, now))
     const requester = () => ({ account: 'a', signal: new AbortController().signal })
     const page = async (filters: Filter[], field: string, descending = false) => {
-      const order = orderOf([{ field, descending }])
+      const order = totalOrder([{ field, descending }])
       const query = { filters, order, after: null, backwards: false, limit: 10 }
       return (await named().page(query, requester as never)).map((row) => row.second)
     }

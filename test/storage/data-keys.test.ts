@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import pg from 'pg'
 import { type LoadedKeys, openSealer } from '../../src/storage/data-keys/open.ts'
-import { storedKeys, unwrapped, wrapped } from '../../src/storage/data-keys/stored.ts'
+import { storedDataKeys, unwrapped, wrapped } from '../../src/storage/data-keys/stored.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { derivedKeys, sealer } from '../../src/storage/encryption.ts'
 import { sealedColumns } from '../../src/stores.ts'
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       const [one, other] = await Promise.all([open(db, key), open(db, key)])
       assert.equal(other.sealer.open(one.sealer.seal('hunter2', 'a:1'), 'a:1'), 'hunter2')
       assert.equal(one.sealer.digest('hunter2', 'a:1'), other.sealer.digest('hunter2', 'a:1'))
-      const rows = await storedKeys(db.read)
+      const rows = await storedDataKeys(db.read)
       assert.deepEqual(
         rows.map(({ id, generation, purpose }) => [id, generation, purpose]),
         [
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('loads changed keys at the next reload if the master key could not be read at the first', async () => {
+    it('loads changed keys at the next reload if the master key could not be read during the first', async () => {
       let own: Buffer | undefined = key
       const masterKey = () => {
         if (own === undefined) throw new Error('master.key cannot be read')
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       const random = (size: number) => randomBytes(size)
       const options = { columns: sealedColumns, now: () => at, onChanged: (keys: LoadedKeys) => changes.push(keys) }
       const opened = await openSealer(db, { ...options, masterKey, random })
-      const keys = unwrapped(await storedKeys(db.read), key)
+      const keys = unwrapped(await storedDataKeys(db.read), key)
       await db.write(async (tx) => {
         await tx.deleteFrom('dataKeys').execute()
         await tx
@@ -89,14 +89,14 @@ forEachEngine((engine) => {
       assert.deepEqual(changes, [{ ids: [1], sealId: 1 }])
     })
 
-    it('exit code 2 for another master key, and changes nothing', async () => {
+    it('rejects another master key with exit code 2, and changes nothing', async () => {
       await open(db, key)
-      const before = await storedKeys(db.read)
+      const before = await storedDataKeys(db.read)
       await assert.rejects(open(db, otherKey), refused)
-      assert.deepEqual(await storedKeys(db.read), before)
+      assert.deepEqual(await storedDataKeys(db.read), before)
     })
 
-    it('keeps the secrets and digests of releases without data keys, and writes secrets that they can read', async () => {
+    it('reads secrets and digests from releases without data keys, and writes secrets that they can read', async () => {
       await storeAsBefore(db)
       const { value } = await db.read.selectFrom('settings').select('value').executeTakeFirstOrThrow()
       assert.match(value, /^v1\./)
@@ -106,10 +106,10 @@ forEachEngine((engine) => {
       assert.match(upgraded.seal('hunter2', 'a:1'), /^v1\./)
     })
 
-    it('exit code 2 for another master key at the first start after the upgrade, and stores no key', async () => {
+    it('rejects another master key with exit code 2 at the first start after an upgrade, storing no key', async () => {
       await storeAsBefore(db)
       await assert.rejects(open(db, otherKey), refused)
-      assert.deepEqual(await storedKeys(db.read), [])
+      assert.deepEqual(await storedDataKeys(db.read), [])
       await open(db, key)
     })
   })
@@ -117,21 +117,21 @@ forEachEngine((engine) => {
 
 onPostgres((engine) => {
   describe('openSealer in two processes that start at the same time', () => {
-    it('uses the keys of the other if that has stored them and secrets meanwhile', async () => {
+    it('uses the keys that the other process has just stored together with secrets', async () => {
       const [db, model] = [await engine.database(), await engine.database()]
       const other = new pg.Client({ connectionString: db.url })
       await other.connect()
       try {
         const { sealer: first } = await open(model, key)
         const value = first.seal('["cookie"]', 'settings:cookie_keys')
-        // The service has found no keys, and waits when it looks for secrets.
+        // The service finds no keys, and then waits for this lock, because it looks for secrets.
         await other.query('begin; lock table signing_keys in access exclusive mode')
         const opening = open(db, key)
         await eventually('the service waits for the lock', async () => {
           const query = `select 1 from pg_locks where relation = 'signing_keys'::regclass and not granted`
           return (await other.query(query)).rows.length > 0
         })
-        for (const row of await storedKeys(model.read)) {
+        for (const row of await storedDataKeys(model.read)) {
           const { id, generation, fingerprint, purpose, wrapped: text, createdAt, activatedAt } = row
           await other.query(
             `insert into data_keys (id, generation, fingerprint, purpose, wrapped, created_at, activated_at)

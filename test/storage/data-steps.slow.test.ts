@@ -11,7 +11,7 @@ import type { ResourceOptions } from '../../src/resources/resource-options.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 import { migrateThoroughly, type ThoroughMigration } from '../../src/storage/migrate-thoroughly.ts'
-import { readHistory } from '../../src/storage/resource-tables/history.ts'
+import { readSchemaChanges } from '../../src/storage/resource-tables/history.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 const items = <B extends TObject>(body: B, more: Partial<ResourceOptions<B>> = {}) =>
@@ -39,7 +39,7 @@ forEachEngine((engine) => {
     afterEach(() => db.close())
 
     let reads = 0
-    // Other connections may still use the old schema.
+    // Reads on the writing connection, because other connections may still use the old schema.
     const rows = async (table = 'resource_items') =>
       (
         await db.write((tx) =>
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
     const start = (definition: Definition) =>
       migrate(db, { tables: definition.tables, now: () => Date.parse('2026-11-22T00:00:00Z') })
 
-    it('is required by a start, which names it, and executes exactly what its plan lists', async () => {
+    it('is named in the error of a start that needs it, and executes exactly what its plan lists', async () => {
       await start(earlier)
       await add(1.5, 2)
       const before = await rows()
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
       await assert.rejects(thoroughly(converted, stopAfter(1_000)), /stopped/)
       assert.equal(excluded, 0)
       const unfinished = async () =>
-        (await readHistory(db))
+        (await readSchemaChanges(db))
           .filter(({ finishedAt }) => finishedAt === null)
           .map(({ change, rows }) => [change, Number(rows)])
       const change = 'convert price of resource_items from number to decimal with scale 2'
@@ -149,7 +149,7 @@ forEachEngine((engine) => {
       )
       assert.deepEqual(seen, [1_000, 1_100])
 
-      // The old definition may have changed rows that were converted already.
+      // A start with the old definition discards the progress, because rows that are already converted may then change.
       await start(earlier)
       assert.deepEqual(await unfinished(), [])
       await db.write((tx) => sql`update resource_items set price = 7.25 where id = 1`.execute(tx))
@@ -240,7 +240,7 @@ forEachEngine((engine) => {
           [9, 2],
         ],
       )
-      const history = await readHistory(db)
+      const history = await readSchemaChanges(db)
       const last = history.find(({ rows }) => Number(rows) > 0)
       assert.deepEqual(
         [last?.change, Number(last?.rows), last?.version, last?.tableName, last?.finishedAt],
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
       assert.match(String(history[0]?.change), /^create table "resource_items"/)
     })
 
-    it('refuses to drop undeclared columns and tables without --allow-data-loss, with which it drops and lists them', async () => {
+    it('drops undeclared columns and tables only with --allow-data-loss, and lists them', async () => {
       const tags = collection({
         path: '/tags',
         noun: 'tag',
@@ -275,7 +275,7 @@ forEachEngine((engine) => {
       assert.ok((await db.engine.columnsOf('users').execute(db.read)).rows.length > 0)
     })
 
-    it('with --tidy, renames the columns of renamed fields with their indexes and foreign keys', async () => {
+    it('with --tidy, renames the columns of renamed fields, and their indexes and foreign keys', async () => {
       const owners = collection({ path: '/owners', noun: 'owner', body: Type.Object({ name }) })
       const ownersOf = (body: TObject, more: object) =>
         service({ resources: [owners, collection({ path: '/items', noun: 'item', body, ...more } as never)] })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { sql } from 'kysely'
-import type { Database, Prepared } from '../../src/storage/database.ts'
+import type { Database, PreparedStatement } from '../../src/storage/database.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 interface Product {
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
   describe('prepare', () => {
     const byName = () =>
       db.prepare<Product>(db.read.selectFrom('products').select(['id', 'name', 'price']).where('name', '=', ''))
-    const all = async <Row>(prepared: Prepared<Row>, values: unknown[]) => prepared.all(values)
+    const all = async <Row>(prepared: PreparedStatement<Row>, values: unknown[]) => prepared.all(values)
 
     it('runs the same statement with different values', async () => {
       await add('a', 'b')
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       for (const [at, rows] of found.entries()) assert.equal(rows.length, at % 2 ? 1 : 2)
     })
 
-    it('reads the uncommitted writes of its own unit', async () => {
+    it('reads the uncommitted writes of a unit with `in`, but not with `all`', async () => {
       const prepared = byName()
       await db.write(async (tx) => {
         await tx.insertInto('products').values(row('a', 1)).execute()
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('returns the number of rows that it changed in a unit, and is rolled back with the unit', async () => {
+    it('returns the number of changed rows in a unit; the changes are rolled back with the unit', async () => {
       await add('a', 'b', 'c')
       const reprice = db.prepare(db.read.updateTable('products').set({ price: 0 }).where('price', '>=', 0))
       const returning = db.prepare<Product>(db.read.deleteFrom('products').where('name', '=', '').returning('name'))
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
       assert.deepEqual({ ...found }, { title: '🖋 "\\\u0001', genre: null })
     })
 
-    it('are numbers if returned by count(*)', async () => {
+    it('that count(*) returns are numbers', async () => {
       const { rows } = await sql<{ count: number }>`select count(*) as count from products`.execute(db.read)
       assert.equal(rows[0]?.count, 0)
     })

@@ -40,7 +40,7 @@ forEachEngine((engine) => {
       .execute()
 
   describe('isDuplicate', () => {
-    it('is true for a duplicate primary key and a duplicate unique column', async () => {
+    it('is true for a duplicate value in a primary key or a unique column', async () => {
       await db.write((tx) => setting(tx, 'a'))
       const taken = await failureOf(db.write((tx) => setting(tx, 'a')))
       assert.ok(db.engine.isDuplicate(taken) && !db.engine.isUnavailable(taken))
@@ -105,6 +105,11 @@ onSqlite((engine) => {
       // ERROR, CONSTRAINT_UNIQUE, MISMATCH, MISUSE
       for (const code of [1, 2_067, 20, 21]) assert.equal(of(code), false, String(code))
     })
+
+    it('is true for a failed sync of the log', () => {
+      assert.equal(sqlite.isUnavailable(Object.assign(new Error(), { code: 'EIO', syscall: 'fdatasync' })), true)
+      assert.equal(sqlite.isUnavailable(Object.assign(new Error(), { code: 'EIO', syscall: 'read' })), false)
+    })
   })
 
   it('sqliteValues rejects a Date, and maps undefined to null and booleans to numbers', () => {
@@ -144,7 +149,7 @@ onPostgres((engine) => {
       )
     })
 
-    it('is true when the server does not respond within the short timeouts of a connection for counters', async () => {
+    it('is true when the server does not respond within the short timeouts for rate-limit counters', async () => {
       const hasty = await openDatabase(db.url, { poolSize: 1, isHasty: true })
       await unavailable(sql`select pg_sleep(3)`.execute(hasty.read))
       const silent = hasty.write(async (tx) => {
@@ -199,7 +204,7 @@ onPostgres((engine) => {
       while ((await isAlive()) > 0);
       await db.ping()
     }
-    /** Runs work in which connections break; an unhandled error event would end the process. */
+    /** Runs work in which connections break; asserts that no error is uncaught, which would end the process. */
     const survives = async (work: () => Promise<void>) => {
       const uncaught: unknown[] = []
       const note = (error: unknown) => void uncaught.push(error)
@@ -226,7 +231,7 @@ onPostgres((engine) => {
     it('is true when the connection is refused', () =>
       unavailable(openDatabase('postgres://plinth@127.0.0.1:1/plinth')))
 
-    it('is true for the error classes for connections, resources and shutdown, and false for data and syntax', () => {
+    it('is true for connection, resource and shutdown errors, and false for data and syntax errors', () => {
       const of = (code: string) => postgres.isUnavailable(Object.assign(new Error(), { code }))
       for (const code of [
         '08006',

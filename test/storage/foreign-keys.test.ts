@@ -86,7 +86,7 @@ forEachEngine((engine) => {
       await assert.rejects(run('delete from resource_customers'), /foreign key/i)
     })
 
-    it('are rejected if rows refer to rows that do not exist, with the number of such rows and a query that finds them', async () => {
+    it('are rejected if references dangle; the error has their number and a query that finds their rows', async () => {
       await migrateTo(plain)
       await addCustomer()
       for (const id of [1, 7, null, 8]) await addInvoice(id)

@@ -12,7 +12,7 @@ onSqlite((engine) => {
     })
 
     const post = (name: string) => service.send({ method: 'POST', url: '/products', payload: { name, price: 1 } })
-    /** Limits the database to this many pages; above the limit, SQLite reports the same error as for a full disk. */
+    /** Limits the number of pages. When the limit is reached, SQLite reports the same error as for a full disk. */
     const allow = (pages: number) =>
       service.db.write((tx) => sql`pragma max_page_count = ${sql.lit(pages)}`.execute(tx))
     const fill = (name: string) =>
@@ -29,7 +29,7 @@ onSqlite((engine) => {
     const settings = async () =>
       (await service.db.read.selectFrom('settings').select('name').execute()).map(({ name }) => name)
 
-    it("fails every write in the group commit with an 'unavailable' error, and persists none of them", async () => {
+    it("fails every write in the group commit with an 'unavailable' error; none is persisted", async () => {
       const before = await settings()
       await allow(1)
       const small = service.db.write((tx) => tx.insertInto('settings').values({ name: 'small', value: 'x' }).execute())
@@ -42,7 +42,7 @@ onSqlite((engine) => {
       assert.deepEqual(await settings(), before)
     })
 
-    it('leads to 503 with Retry-After for writes, and to 200 for reads', async () => {
+    it('leads to 503 with Retry-After for writes that do not fit, and to 200 for reads', async () => {
       await allow(1)
       const long = 'x'.repeat(200)
       const answers = await Promise.all(Array.from({ length: 300 }, (_, at) => post(`${at} ${long}`.slice(0, 200))))

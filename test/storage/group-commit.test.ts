@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict'
+import fs, { readlinkSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import { basename } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { sql } from 'kysely'
 import type { Database, Queryable } from '../../src/storage/database.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 import { openDatabase } from '../../src/storage/open.ts'
 import type { SqliteHandle } from '../../src/storage/sqlite/driver.ts'
 import { sqlite } from '../../src/storage/sqlite/engine.ts'
 import { groupCommit } from '../../src/storage/sqlite/group-commit.ts'
+import { logSync } from '../../src/storage/sqlite/log-sync.ts'
 import { onSqlite, type Place } from '../support/engines.ts'
 
 onSqlite((engine) => {
@@ -183,36 +186,41 @@ onSqlite((engine) => {
       assert.equal(await write(async () => 'done'), 'done')
     })
 
-    describe('how many writes share a commit', () => {
+    describe('a commit', () => {
       let nowMs: number
+      let events: number
       let commits: number[]
       let write: ReturnType<typeof groupCommit>
       beforeEach(() => {
         nowMs = 0
+        events = 0
         commits = []
         const db = { isOpen: true, isTransaction: true, exec: () => {} }
         const handle = { db, statement: () => ({ run: { run: () => {} } }) }
         write = groupCommit(handle as unknown as SqliteHandle, undefined, {
           monotonic: () => nowMs,
-          onCommit: (units) => commits.push(units),
+          ioEvents: () => events,
+          onSynced: (units) => commits.push(units),
         })
       })
 
-      it('includes writes of later event loop iterations while each iteration adds one', async () => {
+      it('includes writes of later event loop iterations as long as each iteration has I/O', async () => {
         const writes: Promise<unknown>[] = []
         for (let iteration = 0; iteration < 5; iteration++) {
-          writes.push(write(async () => {}))
+          if (iteration % 2 === 0) writes.push(write(async () => {}))
+          events++
           await turn()
         }
         await Promise.all(writes)
         await write(async () => {})
-        assert.deepEqual(commits, [5, 1])
+        assert.deepEqual(commits, [3, 1])
       })
 
-      it('commits after 2 ms even if each iteration adds a write', async () => {
+      it('is made after 2 ms even if every iteration has I/O', async () => {
         const writes: Promise<unknown>[] = []
         while (commits.length === 0) {
           writes.push(write(async () => {}))
+          events++
           await turn()
           nowMs += 0.5
         }
@@ -232,12 +240,107 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['a', 'b', 'c', 'first'])
     })
 
-    it('uses WAL with synchronous=FULL, which syncs a write before it resolves (P1)', async () => {
-      const setting = async (pragma: string) => {
-        const { rows } = await db.write((tx) => sql<Record<string, unknown>>`pragma ${sql.raw(pragma)}`.execute(tx))
-        return Object.values(rows[0] ?? {})[0]
+    it('syncs the log before a write resolves (P1)', async (t) => {
+      const synced: string[] = []
+      const record = (file: number) =>
+        synced.push(`${basename(readlinkSync(`/proc/self/fd/${file}`))} ${seen().join()}`)
+      const { fdatasync, fdatasyncSync } = fs
+      t.mock.method(fs, 'fdatasyncSync', (file: number) => {
+        fdatasyncSync(file)
+        record(file)
+      })
+      t.mock.method(fs, 'fdatasync', (file: number, done: (error: Error | null) => void) => {
+        fdatasync(file, (error) => {
+          record(file)
+          done(error)
+        })
+      })
+      syncBuiltinESMExports()
+      t.after(() => {
+        t.mock.restoreAll()
+        syncBuiltinESMExports()
+      })
+      await Promise.all([add('a'), add('b')])
+      assert.deepEqual(synced, [`${basename(place.url)}-wal a,b`])
+      await add('c')
+      assert.equal(synced.length, 2)
+    })
+
+    it('syncs the log in another thread while syncs take longer than 1 ms', async () => {
+      let nowMs = 0
+      let durationMs = 20
+      const clock = () => {
+        nowMs += durationMs / 2
+        return nowMs
       }
-      assert.deepEqual([await setting('journal_mode'), await setting('synchronous')], ['wal', 2])
+      await add('a')
+      const log = logSync(place.url.slice('file:'.length), clock)
+      assert.equal(log.sync(), undefined)
+      durationMs = 0
+      let blocked: void | Promise<void> = log.sync()
+      assert.ok(blocked instanceof Promise)
+      for (let count = 0; count < 10 && blocked !== undefined; count++) {
+        await blocked
+        blocked = log.sync()
+      }
+      assert.equal(blocked, undefined)
+      log.close()
+    })
+
+    it('throws if the log cannot be opened', () => {
+      assert.throws(() => logSync(`${place.url.slice('file:'.length)}-missing`).sync(), /ENOENT/)
+    })
+  })
+
+  describe('the sync of a commit', () => {
+    let commits: number
+    let syncs: { end: () => void; fail: (error: Error) => void }[]
+    let failures: unknown[]
+    let write: ReturnType<typeof groupCommit>
+    beforeEach(() => {
+      commits = 0
+      syncs = []
+      failures = []
+      const db = { isOpen: true, isTransaction: true, exec: () => {} }
+      const handle = { db, statement: () => ({ run: { run: () => {} } }) }
+      write = groupCommit(handle as unknown as SqliteHandle, undefined, {
+        ioEvents: () => 0,
+        onCommit: () => commits++,
+        sync: () => new Promise((resolve, reject) => syncs.push({ end: resolve, fail: reject })),
+        onSyncFailure: (error) => failures.push(error),
+      })
+    })
+    const turns = async () => {
+      for (let count = 0; count < 5; count++) await turn()
+    }
+
+    it('ends before its units resolve; units that arrive in the meantime share the next transaction', async () => {
+      const resolved: string[] = []
+      const note = (name: string) => write(async () => {}).then(() => resolved.push(name))
+      const first = note('first')
+      await turns()
+      const others = [note('second'), note('third')]
+      await turns()
+      assert.deepEqual([commits, resolved], [1, []])
+      syncs[0]?.end()
+      await first
+      await turns()
+      assert.deepEqual([commits, resolved], [2, ['first']])
+      syncs[1]?.end()
+      await Promise.all(others)
+      assert.deepEqual([commits, resolved, syncs.length], [2, ['first', 'second', 'third'], 2])
+    })
+
+    it('rejects its units and all later ones if it fails, and reports the error once', async () => {
+      const unit = async () => assert.equal(commits, 0, 'no unit runs after the failure')
+      const isRefused = () => assert.rejects(write(unit), /^Error: EIO$/)
+      const first = isRefused()
+      await turns()
+      const waiting = isRefused()
+      syncs[0]?.fail(new Error('EIO'))
+      await Promise.all([first, waiting, isRefused()])
+      await turns()
+      assert.deepEqual([failures.map(String), commits, syncs.length], [['Error: EIO'], 1, 1])
     })
   })
 })

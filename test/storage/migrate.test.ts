@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       const last = all.at(-1) as string
       const before = await names(db)
       await db.write((tx) => sql`delete from migrations where name = ${last}`.execute(tx))
-      // The migration fails because its tables already exist, which proves only that a migration is attempted.
+      // The migration fails because its changes already exist, which proves that it was attempted.
       await assert.rejects(migrate(db), /already exists|duplicate column/)
       assert.deepEqual(
         await names(db),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import pg from 'pg'
-import { excludeNodes, joinNodes } from '../../src/storage/postgres/nodes.ts'
+import { excludePostgresNodes, joinNodes } from '../../src/storage/postgres/nodes.ts'
 import { onPostgres } from '../support/engines.ts'
 import { pgbouncer, pgbouncerMissing } from '../support/pgbouncer.ts'
 import { eventually } from '../support/service.ts'
@@ -14,27 +14,27 @@ onPostgres((engine) => {
       const { url, remove } = await engine.place()
       const [first, second] = [await joinNodes(url, onError), await joinNodes(url, onError)]
       const here = `process ${process.pid} on \\S+`
-      await assert.rejects(excludeNodes(url), {
+      await assert.rejects(excludePostgresNodes(url), {
         name: 'DatabaseInUse',
         message: new RegExp(`^the database is used by ${here}, ${here}: stop it first$`),
         exitCode: 2,
       })
       await first()
-      await assert.rejects(excludeNodes(url), /is used by process \d+ on \S+: stop it first/)
+      await assert.rejects(excludePostgresNodes(url), /is used by process \d+ on \S+: stop it first/)
       await second()
-      const release = await excludeNodes(url)
+      const release = await excludePostgresNodes(url)
       await assert.rejects(
         joinNodes(url, onError),
         /plinth migrate is changing rows of this database: start again when/,
       )
-      await assert.rejects(excludeNodes(url), /is used by process/)
+      await assert.rejects(excludePostgresNodes(url), /is used by process/)
       await release()
       const third = await joinNodes(url, onError)
       await third()
       await remove()
     })
 
-    it('exit code 2 through a pooler, which would keep their lock', { skip: pgbouncerMissing }, async (t) => {
+    it('are rejected with exit code 2 if they connect through a pooler', { skip: pgbouncerMissing }, async (t) => {
       const { url, remove } = await engine.place()
       const pooler = await pgbouncer(url)
       t.after(async () => {
@@ -42,7 +42,7 @@ onPostgres((engine) => {
         await remove()
       })
       const refused = { exitCode: 2, message: /^DATABASE_URL leads to a connection pooler/ }
-      await assert.rejects(excludeNodes(pooler.url), refused)
+      await assert.rejects(excludePostgresNodes(pooler.url), refused)
       await assert.rejects(joinNodes(pooler.url, onError), refused)
       await (await joinNodes(url, onError))()
     })

@@ -11,7 +11,7 @@ import { signingKeys } from '../../src/oauth/keys/signing-keys.ts'
 import { authorizationServer } from '../../src/oauth/provider/provider.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { insert, newRegistration } from '../../src/webhooks/registrations.ts'
-import { addBackup, type Fixtures, matrix } from '../oauth/matrix.ts'
+import { addBackup, addJobRow, type Fixtures, matrix } from '../oauth/matrix.ts'
 import { issuer, persons, sealer } from '../oauth/support.ts'
 import { type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -112,6 +112,8 @@ forEachEngine((engine) => {
         (await make('/api/clients', { name: 'Made', scopes: ['reports:read'], grants: ['client_credentials'] })).id,
       key: async () => (await make('/api/keys', { name: 'Made' })).id,
       backup: () => addBackup(db, ++count),
+      job: () => addJobRow(db, ++count, 'waiting'),
+      failedJob: () => addJobRow(db, ++count, 'failed'),
     }
     /** Requests the first page, follows its `next` link, and then follows the `prev` link. */
     const walk = async (url: string, by = admin) => {
@@ -135,7 +137,7 @@ forEachEngine((engine) => {
       assert.deepEqual(wrong, [])
     }
 
-    it('read a bounded number of rows for every filter and sort order of a list', async () => {
+    it('read a bounded number of rows for the filters and sort orders of lists', async () => {
       const log = `/api/webhooks/${webhookId}/deliveries?limit=3`
       const times = ['', '&since=2020-01-01T00:00:00Z', '&until=2100-01-01T00:00:00Z']
       for (const sort of ['', '&sort=createdAt', '&sort=-createdAt']) {
@@ -162,6 +164,8 @@ forEachEngine((engine) => {
       for (const query of ['', '&status=failed', '&reportType=inventory']) {
         await walk(`/api/reports?owner=all&limit=3${query}`)
       }
+      const jobFilters = ['', '&name=remind', '&status=failed', '&status=unknown', '&name=remind&status=failed']
+      for (const query of jobFilters) await walk(`/api/jobs?limit=3${query}`)
       for (const url of ['/api/clients?limit=3', '/api/keys?limit=3', '/api/versions', '/api/nodes', '/api/usage'])
         await walk(url)
       const replays = [{}, { event: 'user.deleted' }, { status: 'failed' }, { status: 'delivered' }]
@@ -205,7 +209,7 @@ forEachEngine((engine) => {
   })
 })
 
-/** Adds many rows for one client to each growing table, and a webhook with many deliveries; returns the webhook's id. */
+/** Adds many rows for one client to each growing table, and a webhook with many deliveries; returns the webhook id. */
 async function fill(db: Database): Promise<string> {
   const store = { db, sealer, now: Date.now, random: randomBytes }
   const caller = { clientId: owner, subject: owner, scopes: new Set(Object.keys(builtIn.scopes)) }
@@ -218,6 +222,7 @@ async function fill(db: Database): Promise<string> {
     for (const add of [addBooks, addUsers, addTasks, addDeliveries]) await add(lot, rows)
     await addAudit(lot, db, sealer, rows)
     await addOthers(db)
+    await addJobs(db)
     await target.finish()
   } finally {
     await target.close()
@@ -248,4 +253,22 @@ async function addOthers(db: Database): Promise<void> {
       from clients`.execute(tx)
     await sql`insert into delivery_lanes (lane) select id from webhooks where true on conflict do nothing`.execute(tx)
   })
+}
+
+/** Adds many jobs with the same name; one in a hundred has failed. */
+async function addJobs(db: Database): Promise<void> {
+  const at = '2026-01-01T00:00:00.000Z'
+  const jobs = Array.from({ length: 5_000 }, (_, n) => {
+    const status = n % 100 === 0 ? 'failed' : 'completed'
+    const state = { status, dueAt: at, queued: 0, createdAt: at, endedAt: at } as const
+    return { id: `job_${String(n).padStart(9, '0')}`, name: 'remind', input: '{}', ...state }
+  })
+  for (let from = 0; from < jobs.length; from += 500) {
+    await db.write((tx) =>
+      tx
+        .insertInto('declaredJobs')
+        .values(jobs.slice(from, from + 500))
+        .execute(),
+    )
+  }
 }

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { pooledRandom } from '../../src/storage/ids.ts'
 
 describe('pooledRandom', () => {
-  it('returns each byte from the source exactly once', () => {
+  it('returns the bytes of the source in order, each at most once', () => {
     const given: Buffer[] = []
     const random = pooledRandom((size) => {
       const bytes = randomBytes(size)

@@ -131,7 +131,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), ['created_at', 'rating', 'title_key', 'updated_at'])
     })
 
-    it('fills the case-folded column with an empty string in rows that have no value, at every start', async () => {
+    it('at every start, fills the case-folded column with an empty string in rows without a value', async () => {
       const genre = column('genre', { folded: true, indexed: true })
       await migrateTo(title, genre)
       await add({ title: 'T' }, title, genre)
@@ -168,7 +168,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), ['created_at', 'rating', 'title_key', 'updated_at'])
     })
 
-    it('rejects a changed kind even if both kinds have the same SQL type', async () => {
+    it('rejects a change from JSON to text, even if both have the same SQL type', async () => {
       await migrateTo(column('tags', { kind: 'json' }))
       assert.match(await mismatchOf(column('tags')), /tags is declared as text, but stored as json in resource_notes/)
       await migrateTo(column('tags', { kind: 'json' }))

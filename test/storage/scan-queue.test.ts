@@ -40,7 +40,7 @@ describe('scanQueue', () => {
     assert.deepEqual(await Promise.all(answers), ['a1', 'a2', 'b1', 'c1'])
   })
 
-  it('schedules accounts round-robin: fifty scans by one account delay another account’s scan by only one scan', async () => {
+  it('schedules accounts in turn: only two of an account’s fifty scans precede another’s first scan', async () => {
     const { run, started, endNext } = queueOf({ running: 1 })
     const many = Array.from({ length: 50 }, (_, at) => run('a', `a${at}`))
     const few = [run('b', 'b0'), run('b', 'b1'), run('c', 'c0')]
@@ -49,7 +49,7 @@ describe('scanQueue', () => {
     assert.equal((await Promise.all([...many, ...few])).length, 53)
   })
 
-  it('rejects scans above the limit per account or the total limit', async () => {
+  it('rejects scans if too many are already waiting, for the account or in total', async () => {
     const { run, endNext } = queueOf({ running: 1, waitingPerAccount: 2, waiting: 4 })
     const a = [run('a'), run('a'), run('a'), run('a')]
     assert.match(await (a[3] as Promise<string>), /^refused: This account already has too many/)

@@ -33,13 +33,13 @@ describe('sealed text', () => {
     }
   })
 
-  it('writes the format v1 with the first data key, which earlier releases can decrypt, and reads v2 too', () => {
+  it('has format v1 with the first data key, and can also be decrypted in format v2', () => {
     const sealed = seal('hunter2', 'a:1')
     assert.match(sealed, /^v1\.[\w-]+$/)
     assert.equal(open(sealed.replace('v1.', 'v2.1.'), 'a:1'), 'hunter2')
   })
 
-  it('names the data key that is not loaded', () => {
+  it('is rejected if its data key is not loaded; the error contains the key’s id', () => {
     const sealed = seal('hunter2', 'a:1').replace('v1.', 'v2.7.')
     assert.throws(() => open(sealed, 'a:1'), { name: 'UnknownDataKey', message: /^a:1 cannot be .* data key 7$/ })
   })

@@ -137,7 +137,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await rowsOf(snapshot, named), [[2, hostile, 2]])
     })
 
-    it('sorts by several terms across pages, even in different directions', async () => {
+    it('sorts rows by several fields across pages, even in different directions', async () => {
       await add(Array.from({ length: 2_300 }, (_, n) => [`p${n}`, n % 7]))
       const mixed = products({
         order: [
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
 
 onPostgres((engine) => {
   describe('a snapshot whose connection breaks', () => {
-    it('rejects, and the process keeps running (F-PG-02)', async () => {
+    it('rejects the read, and the process keeps running (F-PG-02)', async () => {
       const db = await engine.database()
       const snapshot = await openSnapshot(db.url)
       const endless = longRead(db, {

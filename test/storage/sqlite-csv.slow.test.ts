@@ -16,7 +16,7 @@ import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'
 
 const seed = Number(process.env.SEED ?? 20_261_121)
 
-/** Text that SQLite can write as CSV, and text for which a page is read as rows instead. */
+/** Text that SQLite writes as CSV. A page that contains `unsure` text is read as rows instead. */
 const sure = [
   '',
   ' ',
@@ -142,7 +142,7 @@ describe('CSV written by SQLite page by page', () => {
     return text
   }
 
-  /** Asserts that the file equals the CSV format's output; returns how many pages were read as records and as rows. */
+  /** Asserts that the file equals the CSV rendered row by row; returns how many pages were read as records and rows. */
   async function samePages(of = columns, descending?: boolean) {
     const snapshot = await openSnapshot(url)
     const pages = { records: 0, rows: 0 }
@@ -179,7 +179,7 @@ describe('CSV written by SQLite page by page', () => {
     })
   }
 
-  it("equals the CSV format's output for every string and number", async () => {
+  it('is identical to the CSV rendered row by row, for unusual strings and numbers', async () => {
     for (const text of [...sure, ...unsure, ...strange, null]) {
       file.exec('delete from cells')
       fill([[text, 1]])
@@ -193,7 +193,7 @@ describe('CSV written by SQLite page by page', () => {
     }
   })
 
-  it('reads pages as rows if their records might be wrong, and then tries records less often', async () => {
+  it('is replaced by CSV rendered row by row where it might be wrong, and is then tried less often', async () => {
     fill(times(5_000, (n) => [n === 600 ? '"' : 'A', n === 4_000 ? 1 / 3 : 0.5]))
     assert.deepEqual(await samePages(), { records: 16, rows: 4 })
     file.exec('delete from cells')
@@ -201,14 +201,14 @@ describe('CSV written by SQLite page by page', () => {
     assert.deepEqual(await samePages(), { records: 0, rows: 40 })
   })
 
-  it('is not used for JSON cells or for several sort terms', async () => {
+  it('is not used for JSON cells or for a sort by several fields', async () => {
     assert.equal(readOf({ json: 'json' }).csvPages, undefined)
     const order = ['number', 'n'].map((column) => ({ term: sql.raw(column), descending: false }))
     const cells = [{ term: sql.raw('n'), type: 'integer' as const }]
     assert.equal(longRead(db, { cells, from: sql.raw('cells'), where: [], order }).csvPages, undefined)
   })
 
-  it(`equals the CSV format's output for random rows (SEED=${seed})`, async () => {
+  it(`is identical to the CSV rendered row by row, for random rows (SEED=${seed})`, async () => {
     const char = fc.oneof(fc.constantFrom(...'=+-@\t\r\n",\'\\NA 0'), fc.string({ unit: 'binary', maxLength: 1 }))
     const plain = fc.constantFrom(..."=+-@\t,'\\NAé€ 0")
     const text = fc.oneof(

@@ -19,7 +19,7 @@ describe('the lock of a served SQLite file', () => {
     return true
   }
 
-  it('rejects a second owner on every path to the file, with the process id and start time of the first owner', async () => {
+  it('rejects a second owner, whatever its path to the file; the error says who owns it, and since when', async () => {
     const db = await openDatabase(url)
     await migrate(db)
     symlinkSync(folder, `${folder}-link`)
@@ -51,7 +51,7 @@ describe('the lock of a served SQLite file', () => {
     unlock?.()
   })
 
-  it('is null for a PostgreSQL server, which many processes may share', () => {
+  it('is null for a PostgreSQL database, which many processes may share', () => {
     assert.equal(lockSqlite('postgres://127.0.0.1/plinth', now), null)
   })
 })

@@ -34,7 +34,7 @@ forEachEngine((engine) => {
       return Number(rows[0]?.bytes)
     }
 
-    it('include the indexes, exact for small tables and within a tenth for large ones', async () => {
+    it('include indexes, and are exact for small tables and within 10 % for large ones', async () => {
       const sizes = new Map((await tableSizes(db)).map(({ table, bytes }) => [table, bytes]))
       for (const table of ['small', 'medium', 'large', 'overflowing']) {
         const [size = 0, exact] = [sizes.get(table), await exactSize(table)]
@@ -43,7 +43,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('include the rows, exact for small tables on SQLite and estimated for large ones', async () => {
+    it('include row counts, which are exact for small tables and within 20 % for large ones', async () => {
       await db.write(async (tx) => {
         for (const statement of db.engine.statistics.gather) await sql.raw(statement).execute(tx)
       })
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('cover all tables of the service, largest first', async () => {
+    it('are sorted largest first, with one entry for each table', async () => {
       const sizes = await tableSizes(db)
       const names = sizes.map(({ table }) => table)
       assert.equal(names[0], 'large')
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.ok(sizes.every(({ bytes }, at) => bytes <= (sizes[at - 1]?.bytes ?? Number.POSITIVE_INFINITY)))
     })
 
-    it('are the same in another thread', async () => {
+    it('are the same when read in another thread', async () => {
       assert.deepEqual(await tableSizesAside(db), await tableSizes(db))
     })
   })

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { sql } from 'kysely'
-import type { Changes, Database } from '../../src/storage/database.ts'
+import type { ChangeTracker, Database } from '../../src/storage/database.ts'
 import { openDatabase } from '../../src/storage/open.ts'
 import { releaseThread, type SqliteMemory, sqliteMemory } from '../../src/storage/sqlite/open.ts'
 import { writeLock } from '../../src/storage/sqlite/write-lock.ts'
@@ -15,7 +15,7 @@ onSqlite((engine) => {
     let place: Place
     let memory: SqliteMemory
     let db: Database
-    let changes: Changes
+    let changes: ChangeTracker
     beforeEach(async () => {
       place = await engine.migratedPlace()
       memory = sqliteMemory()
@@ -28,7 +28,7 @@ onSqlite((engine) => {
       await place.remove()
     })
 
-    /** Runs a thread, and returns the number of its commits. */
+    /** Runs a writer thread to its end, and returns its number of commits. */
     const writer = async (thread: number, names: string[], id: number | null = null): Promise<number> => {
       const workerData: WriterData = { url: place.url, memory, thread, names, id }
       const worker = new Worker(new URL('writer-thread.ts', import.meta.url), { workerData })
@@ -53,7 +53,7 @@ onSqlite((engine) => {
       )
     })
 
-    it('see which row another thread has changed', async () => {
+    it('see which rows another thread has changed', async () => {
       await writer(2, ['Lamp', 'Chair', 'Table'])
       const asOf = changes.last()
       await writer(2, ['Desk'], 2)
@@ -65,7 +65,7 @@ onSqlite((engine) => {
       assert.equal(changes.lastOf('users') > asOf, false)
     })
 
-    it('take everything for changed after a command has written', async () => {
+    it('treat everything as changed after a connection without their shared memory has written', async () => {
       await writer(2, ['Lamp'])
       const asOf = changes.last()
       const command = await openDatabase(place.url)
@@ -75,7 +75,7 @@ onSqlite((engine) => {
       assert.ok(changes.lastOf('users') > asOf)
     })
 
-    it('write again after a thread ended while it held the lock', async () => {
+    it('can write once the lock of a thread that has ended is released', async () => {
       assert.ok(writeLock(memory.lock, 2).tryLock())
       const written = db.write((tx) => tx.deleteFrom('products').execute())
       releaseThread(memory, 3)

@@ -12,7 +12,7 @@ import { rowsOf } from '../../src/storage/rows/rows.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 const fields = { tenant: Line(1, 40), name: Type.Optional(Line(1, 40)), size: Type.Optional(Type.Integer()) }
-/** Inserts a row into a table without case-folded columns, which only filters, sorts and unique fields have. */
+/** A statement that inserts a row. It sets no case-folded column: only filters, sorts and unique fields have one. */
 const plainRow = `insert into resource_notes (tenant, revision, created_at, updated_at) values ('a', 1, '', '')`
 const together = { unique: [['tenant', 'name']] }
 
@@ -54,14 +54,14 @@ forEachEngine((engine) => {
       for (const statement of statements) await run(statement)
     }
 
-    it('creates the index with the table; a second start changes nothing', async () => {
+    it('creates the index with the table; a second run changes nothing', async () => {
       assert.match(String((await migrateTo(fields, together))[1]), /^create unique index "resource_notes__\w{8}" on/)
       assert.deepEqual(await indexes(), ['tenant_key,name_key'])
       assert.deepEqual(await migrateTo(fields, together), [])
       assert.deepEqual(await migrateTo(fields, { unique: [['name', 'tenant']] }), [])
     })
 
-    it('creates the index on an empty table, and with a new optional field', async () => {
+    it('creates the index if the table is empty, or if an optional field of the tuple is new', async () => {
       await migrateTo(fields, { filters: ['tenant', 'name'] })
       await migrateTo(fields, together)
       assert.deepEqual(await indexes(), ['tenant_key,name_key'])
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('rejects a new tuple for a table with rows, with the statement that creates the case-insensitive index', async () => {
+    it('rejects a new tuple if the table has rows, and shows the statement for a case-insensitive index', async () => {
       await migrateTo(fields, { filters: ['tenant', 'name'] })
       await add({ tenant: 'a', name: null })
       await add({ tenant: 'A', name: null })
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       await assert.rejects(add({ tenant: 'A', name: 'X' }), (error) => db.engine.isDuplicate(error))
     })
 
-    it('rejects a new tuple if rows have the same values, with the number of such rows', async () => {
+    it('rejects a new tuple if rows have the same values, and shows the number of such rows', async () => {
       await migrateTo(fields, { filters: ['tenant', 'name'] })
       for (const name of ['x', 'X', 'y', null, null]) await add({ tenant: 'a', name })
       assert.match(
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('rejects a new tuple if its fields have no case-folded columns, but accepts it in the recommended order', async () => {
+    it('rejects a new tuple of fields without case-folded columns, but accepts it after the suggested steps', async () => {
       await migrateTo(fields)
       await run(plainRow)
       const message = await mismatchOf(fields, together)
@@ -121,7 +121,7 @@ forEachEngine((engine) => {
       await migrateTo(fields, together)
     })
 
-    it('clears the empty strings that were used to sort rows without a value', async () => {
+    it('rejects a new tuple with a sort field, and shows how to clear the empty strings of missing values', async () => {
       await migrateTo(fields, { filters: ['tenant'], sorts: ['name'] })
       await add({ tenant: 'a', name: null })
       await add({ tenant: 'a', name: null })
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
       await migrateTo(fields, together)
     })
 
-    it('rejects the removal of a tuple, with the statement that drops its index', async () => {
+    it('rejects the removal of a tuple, and shows the statement that drops its index', async () => {
       await migrateTo(fields, together)
       const message = await mismatchOf(fields, { filters: ['tenant', 'name'] })
       assert.match(message, /the fields tenant and name are not declared unique together, but have a unique index/)
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), [])
     })
 
-    it('rejects the removal or a new type of a tuple’s field, with statements that drop the tuple’s index', async () => {
+    it('rejects the removal or a new type of a tuple’s field, and shows how to drop the tuple’s index', async () => {
       const sized = { unique: [['tenant', 'size']] }
       const { size, ...others } = fields
       await migrateTo(fields, sized)

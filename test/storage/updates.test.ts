@@ -43,7 +43,7 @@ forEachEngine((engine) => {
       assert.deepEqual({ ...(await rows.find(id)) }, expected)
     })
 
-    it('compares the second of the update with the second of the previous update', async () => {
+    it('records whether it happened in the same second as the previous change', async () => {
       const shares = async (now: string) => (await update({ price: 2 }, {}, now))?.row.sharesSecond
       assert.deepEqual([await shares('2026-03-01T12:00:00.999Z'), await shares('2026-03-01T12:00:01.000Z')], [1, 0])
     })
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('changes a row with any revision, again and again', async () => {
+    it('changes a row repeatedly if any revision is allowed', async () => {
       for (const price of [2, 3]) assert.equal((await update({ price }, { matches: 'any' }))?.row.price, price)
     })
 

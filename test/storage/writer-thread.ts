@@ -2,7 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { openDatabase } from '../../src/storage/open.ts'
 import type { SqliteMemory } from '../../src/storage/sqlite/open.ts'
 
-/** What a writing thread gets: its number, and the names that it gives to products. */
+/** The input of a writer thread: its number, and the names that it gives to products. */
 export interface WriterData {
   url: string
   memory: SqliteMemory
@@ -12,7 +12,7 @@ export interface WriterData {
   id: number | null
 }
 
-// Writes each name in a unit of its own, all at once; posts how many commits it took.
+// Writes all names concurrently, each in its own write unit, and posts the number of commits.
 const { url, memory, thread, names, id } = workerData as WriterData
 let commits = 0
 const db = await openDatabase(url, { shared: { memory, thread }, onCommit: () => commits++ })

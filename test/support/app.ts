@@ -8,12 +8,14 @@ import type { FastifyInstance, InjectOptions, LightMyRequestResponse as Response
 import { buildApp } from '../../src/app.ts'
 import { type Audit, openAudit } from '../../src/audit/buffer.ts'
 import { builtIn } from '../../src/catalog/service.ts'
+import { accountRules } from '../../src/code/accounts.ts'
+import { codeJobs } from '../../src/code/run-jobs.ts'
 import { readConfig } from '../../src/config/config.ts'
 import type { Definition } from '../../src/definition/service.ts'
 import { storedDefinition } from '../../src/definition/stored.ts'
 import { folderResults } from '../../src/files/folder.ts'
 import type { ResultStore } from '../../src/files/store.ts'
-import type { Verification } from '../../src/http/policies/authenticate.ts'
+import type { TokenVerification } from '../../src/http/policies/authenticate.ts'
 import type { Log } from '../../src/logging/entries.ts'
 import { openMetrics } from '../../src/metrics/metrics.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
@@ -24,8 +26,10 @@ import { openQueue } from '../../src/queue/open.ts'
 import type { Queue } from '../../src/queue/queue.ts'
 import type { LimitRules } from '../../src/rate-limits/limiter.ts'
 import { quotaUses } from '../../src/rate-limits/stores/quotas.ts'
+import { rowAccess } from '../../src/row-access.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
+import { uuidSource } from '../../src/storage/ids.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 import { tableSizesAside } from '../../src/storage/table-sizes.ts'
 import { versionLives } from '../../src/version-lifecycle.ts'
@@ -37,11 +41,11 @@ import { later, patient } from './timers.ts'
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
 
-/** A test token is its own content in plain text: `client|subject|scope scope`. */
+/** Returns a test token: `client|subject|scope scope`, encoded in base64url. */
 export const token = (scopes: string, clientId = 'cli_test', subject = clientId) =>
   Buffer.from(`${clientId}|${subject}|${scopes}`).toString('base64url')
 
-const verify = (text: string): Verification => {
+const verify = (text: string): TokenVerification => {
   if (text === 'expired') return { refused: 'AUTH_TOKEN_EXPIRED' }
   const told = Buffer.from(text, 'base64url').toString()
   const [clientId, subject, scopes] = /^[\x20-\x7e]*$/.test(told) ? told.split('|') : []
@@ -59,21 +63,23 @@ export interface TestApp {
   results: ResultStore
 }
 
-/** The login page branding in tests. */
+/** The branding of the login pages in tests, and no mail server. */
 export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8' }, smtp: null }
 
 type Settings = Omit<Partial<Parameters<typeof buildApp>[0]>, 'operations'> & {
   operations?: Partial<Operations>
-  /** The environment from which the routes for operators read the settings. */
+  /** The environment variables from which the operators' routes read the settings. */
   env?: Record<string, string>
-  /** Rate limits, which are counted in this process; none by default. */
+  /** Rate limits, counted in this process; none by default. */
   rules?: Partial<LimitRules>
 }
 
 /** A work factor at which encrypting a backup takes almost no time. */
 export const quickWorkFactor = 4
 
-/** A log that passes on the errors, and ignores everything else. */
+const silent = { info: () => {}, warn: () => {}, error: () => {} }
+
+/** A log that passes errors to `onError` and ignores everything else. */
 const faultLog = (onError: (error: unknown) => void): Log => ({
   info: () => {},
   warn: () => {},
@@ -113,6 +119,22 @@ export async function testApp(
     },
   })
   await operating.startBackups()
+  const { jobs, adder } = codeJobs(definition.code, {
+    ...{
+      db,
+      queue,
+      now,
+      monotonic: now,
+      random: randomBytes,
+      fetch,
+      log: silent,
+      publicRead: false,
+      requireIfMatch: false,
+    },
+    ...{ zone: definition.zone, all: definition.collections.map(({ declaration }) => declaration) },
+    ...{ factsOf: rowAccess(definition, { db, now }).factsOf, newUuid: uuidSource({ now, random: randomBytes }) },
+    accounts: accountRules(definition.users, { db, sealer: seal, now }),
+  })
   const app = await buildApp({
     db,
     audit,
@@ -129,6 +151,7 @@ export async function testApp(
     taskSeconds: 2_592_000,
     later,
     operations: { ...operating.operations, ...operations },
+    codeServices: { jobs: adder, fetch, log: silent, monotonic: now },
     verify,
     now,
     baseUrl: 'https://plinth.test',
@@ -141,6 +164,7 @@ export async function testApp(
     metrics,
     onResponse: () => {},
     requestLogRate: 100,
+    jobs,
     countDeprecated: () => {},
     log: { access: () => {}, fault: (error) => faults.push(error) },
     ...(rules && {
@@ -160,6 +184,7 @@ export async function testApp(
   })
   more(app)
   await app.ready()
+  forgetWhenClosed(app)
   const send: TestApp['send'] = ({ scopes = everyScope, token: sent, headers, ...request }) => {
     const bearer = sent ?? (scopes === null ? null : token(scopes))
     return app.inject({
@@ -175,8 +200,8 @@ export async function testApp(
 }
 
 /**
- * Before the first test of the calling suite, builds the app on a new database. Fails the suite if a server error
- * occurred that was not sent to any client.
+ * Before the first test of the calling suite, builds the app on a new database. Fails the suite if the app reported any
+ * error, such as the cause of a 5xx response.
  */
 export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp & { db: Database } {
   const service = {} as TestApp & { db: Database }
@@ -186,11 +211,32 @@ export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp
     Object.assign(service, await testApp(service.db, settings))
   })
   after(async () => {
-    await service.app.close()
-    await service.db.close()
-    assert.deepEqual(service.faults, [])
+    const { app, db, faults } = service
+    await app.close()
+    await db.close()
+    forget(service)
+    assert.deepEqual(faults, [])
   })
   return service
+}
+
+/**
+ * Removes the members of a closed service, so that its memory can be freed: the test runner keeps the functions of all tests
+ * of the process, and these keep the service.
+ */
+export function forget(service: object): void {
+  for (const member of Reflect.ownKeys(service)) Reflect.deleteProperty(service, member)
+}
+
+/** Makes `close` free the memory of the app. Closing it again does nothing. */
+function forgetWhenClosed(app: FastifyInstance): void {
+  const close = app.close.bind(app)
+  const closeAndForget = async () => {
+    await close()
+    forget(app)
+    Object.assign(app, { close: async () => {} })
+  }
+  app.close = closeAndForget as typeof app.close
 }
 
 /**
@@ -199,13 +245,12 @@ export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp
  */
 export function successiveAppsOn(engine: EngineUnderTest) {
   const state = {} as { db: Database }
-  let services: TestApp[] = []
+  const services: TestApp[] = []
   beforeEach(async () => {
     state.db = await engine.database()
-    services = []
   })
   afterEach(async () => {
-    for (const { app } of services) await app.close()
+    for (const { app } of services.splice(0)) await app.close()
     await state.db.close()
   })
   const start = async (definition: Definition, now?: () => number) => {

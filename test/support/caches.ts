@@ -11,7 +11,7 @@ export type CacheName = 'nginx' | 'varnish'
 
 /** A shared cache in front of a service. */
 export interface SharedCache {
-  /** The address of the cache itself. */
+  /** The base URL of the cache. */
   base: string
   stop: () => Promise<void>
 }
@@ -27,10 +27,7 @@ export const cacheMissing = (name: CacheName): string | false => {
   return spawnSync(command, [version]).status === 0 ? false : `${command} is not installed`
 }
 
-/**
- * Starts a real cache, with its default configuration, on a free port in front of the plain HTTP service on port
- * `origin`.
- */
+/** Starts a real cache on a free port in front of the plain HTTP service on port `origin`. */
 export async function sharedCache(name: CacheName, origin: number): Promise<SharedCache> {
   const folder = mkdtempSync(join(tmpdir(), `plinth-${name}-`))
   const port = await freePort()
@@ -61,8 +58,8 @@ export async function sharedCache(name: CacheName, origin: number): Promise<Shar
 }
 
 /**
- * Uses only the path as the cache key, like most configurations. The response headers determine whether and for how long a
- * response is stored.
+ * Uses only the path and query as the cache key. The response headers determine whether and for how long a response is
+ * stored.
  */
 function startNginx(folder: string, port: number, origin: number): ChildProcess {
   const file = join(folder, 'nginx.conf')

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
 
-/** How to launch Chromium, without requests of its own. */
+/** Launch options for Chromium. They disable its background requests. */
 export const chromiumOptions = {
   executablePath,
   args: [
@@ -19,8 +19,8 @@ export const chromiumOptions = {
   ],
 }
 
-/** How long a test waits for an element, a navigation or an event. A busy machine may need more than the default of 30 s. */
+/** The timeout for an element, a navigation or an event. A busy machine may need more than the default of 30 s. */
 export const maxWaitMs = 180_000
 
-/** False, or why browser tests are skipped. */
+/** The reason to skip browser tests, or false if they can run. */
 export const skip = existsSync(executablePath) ? false : `there is no Chromium at ${executablePath}`

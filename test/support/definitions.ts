@@ -5,7 +5,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const plinthFile = pathToFileURL(fileURLToPath(new URL('../../bin/import.js', import.meta.url))).href
 
-/** A folder for definition files that import this checkout as 'plinth'. */
+/** Creates a folder for definition files; their import of 'plinth' loads this checkout. */
 export function definitionFolder() {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-definitions-'))
   const write = (name: string, text: string): string => {
@@ -16,7 +16,7 @@ export function definitionFolder() {
   return { write, remove: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
-/** The text of a definition with one resource, `/items`. */
+/** The source code of a definition with one resource, `/items`. */
 export const itemsDefinition = (body: string, more = '') => `
   import { collection, Decimal, Line, service, Type } from 'plinth'
   const items = collection({ path: '/items', noun: 'item', body: Type.Object({ ${body} }), ${more} })

@@ -8,13 +8,13 @@ type Direction = 'request' | 'reply'
 /** How the proxy treats connections and bytes. */
 export type Fault =
   | { kind: 'pass' }
-  /** Resets every connection, also new ones. */
+  /** Resets every connection, including new ones. */
   | { kind: 'refuse' }
   /** Accepts connections, keeps the open ones and forwards nothing, like a network that loses every packet. */
   | { kind: 'silent' }
   /** Delays each chunk, or limits the bytes per second of each direction of a connection. */
   | { kind: 'slow'; delayMs?: number; bytesPerSecond?: number }
-  /** Resets each connection after this number of further bytes of requests or replies, in the middle of a message. */
+  /** Resets each connection after this number of further bytes of requests or replies. */
   | { kind: 'cut'; of: Direction; bytes: number }
 
 export interface FaultProxy {
@@ -48,18 +48,18 @@ interface State {
   changes: EventEmitter
 }
 
-/** A pair of connected sockets. */
+/** A client's connection, and the proxy's connection to the server. */
 interface Link {
   client: Socket
   server: Socket
-  /** True once the client has sent the text that a dropped reply belongs to. */
+  /** True once the client has sent the `after` text of the reply to drop. */
   isMarked: boolean
-  /** Bytes of the direction that the fault cuts, since it began. */
+  /** The number of bytes since the fault began, in the direction that the fault cuts. */
   bytes: number
   isMuted: boolean
 }
 
-/** Starts a TCP proxy on 127.0.0.1 in front of a server on this port. */
+/** Starts a TCP proxy on 127.0.0.1 in front of the server on port `target`. */
 export async function faultProxy(target: number): Promise<FaultProxy> {
   const state: State = { fault: { kind: 'pass' }, target, drop: undefined, changes: new EventEmitter() }
   state.changes.setMaxListeners(0)
@@ -101,7 +101,10 @@ export async function faultProxy(target: number): Promise<FaultProxy> {
   }
 }
 
-/** Resets a connection. One that is still connecting, or already ending, is closed: its handle cannot be reset. */
+/**
+ * Resets a connection. Closes it instead while it is still connecting or already ending, because it cannot be reset
+ * then.
+ */
 function abort(socket: Socket): void {
   if (socket.connecting || socket.writableEnded) socket.destroy()
   else socket.resetAndDestroy()
@@ -109,7 +112,7 @@ function abort(socket: Socket): void {
 
 function track(sockets: Set<Socket>, socket: Socket): void {
   sockets.add(socket)
-  // Errors also end the reads in `forward`.
+  // Nothing to do, because an error also ends the read in `forward`.
   socket.on('error', () => {})
   socket.on('close', () => sockets.delete(socket))
 }

@@ -11,10 +11,11 @@ import { Webhook } from 'standardwebhooks'
 import { builtIn } from '../../src/catalog/service.ts'
 import type { Definition } from '../../src/definition/service.ts'
 import { folderResults } from '../../src/files/folder.ts'
+import { noJobs } from '../../src/jobs/served-jobs.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import type { Queue } from '../../src/queue/queue.ts'
-import { inThread } from '../../src/reports/generate/worker-thread.ts'
+import { renderInThread } from '../../src/reports/generate/worker-thread.ts'
 import { rowAccess } from '../../src/row-access.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
@@ -43,7 +44,7 @@ export interface Receiver {
   called: (count: number) => Promise<void>
 }
 
-/** Returns whether the headers match the body and the published library accepts the signature with this secret. */
+/** Returns whether one of the signatures equals the one that `standardwebhooks` creates with this secret. */
 export function isSigned(secret: string, { bytes, headers }: Call): boolean {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers
   const signed = new Webhook(secret).sign(String(id), new Date(Number(timestamp) * 1_000), bytes)
@@ -55,7 +56,7 @@ export interface Hooks extends TestApp {
   queue: Queue
   /** Starts a receiver, which is closed at the end of the suite. */
   receiver: () => Promise<Receiver>
-  /** The offset of the delivery clock from real time. */
+  /** How far the clock of the worker and the app is ahead of real time. */
   ahead: { ms: number }
   /** What the sweeps have removed. */
   swept: Swept[]
@@ -77,13 +78,13 @@ export function hooksOn(
     const seal = sealer(Buffer.alloc(32, 1), randomBytes)
     const now = () => Date.now() + service.ahead.ms
     const onError = (error: unknown) => faults.push(error)
-    // The real clock determines when jobs are due; only signatures and stored times use the delivery clock.
+    // The queue uses the real clock, whatever `ahead` is.
     const queue = await openQueue({ db, now: Date.now, random: Math.random, onError })
     const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8'] }
     const made = sender({ policy, timeoutMs: 2_000, now: Date.now })
     const folder = mkdtempSync(join(tmpdir(), 'plinth-hooks-'))
     const results = folderResults(folder)
-    const produce = inThread({ databaseUrl: db.url, resultsUrl: `file:${folder}` })
+    const produce = renderInThread({ databaseUrl: db.url, resultsUrl: `file:${folder}` })
     const stop = startWork({
       ...{ db, queue, results, produce, now, monotonic: () => performance.now(), onError, schedule, sealer: seal },
       ...{
@@ -95,7 +96,10 @@ export function hooksOn(
         pdfFont: null,
         resultSeconds: 60,
         taskSeconds: 60,
+        jobSeconds: 60,
+        declaredJobs: { jobs: noJobs, redact: (text) => text, onFailed: onError },
         auditMonths: null,
+        streams: { historySeconds: 3_600 },
         version: '1.2.3',
         maxWaiting: 100_000,
         onRecorded: () => {},
@@ -110,7 +114,7 @@ export function hooksOn(
     // Receivers are closed last, because a call may be in flight.
     closers.unshift(
       () => stop(),
-      // This also closes the queue.
+      // Closing the app also closes the queue.
       () => app.app.close(),
       () => made.close(),
       () => db.close(),

@@ -51,7 +51,7 @@ const raw =
     return undefined
   }
 
-/** Decides how each receiver responds to the n-th attempt of a delivery. */
+/** Returns each receiver's response to the n-th attempt of a delivery, by the receiver's name. */
 function answers({ random, now }: Surroundings): Record<string, Answer> {
   const started = now()
   const first =

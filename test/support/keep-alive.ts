@@ -4,7 +4,7 @@ import { connect as connectTls } from 'node:tls'
 
 const headEnd = '\r\n\r\n'
 
-/** A client that sends the exact text of requests on one connection, which it opens again after the service closed it. */
+/** A client that sends requests as exact text on one connection. Reconnects if the service has closed it. */
 export interface KeepAliveClient {
   /** Sends one request; resolves with the whole response, in which each character is a byte. */
   send: (request: string) => Promise<string>

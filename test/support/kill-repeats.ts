@@ -11,7 +11,7 @@ import { type Answer, eventually, type RealService, realService } from './servic
 const kills = 6
 const clients = 4
 
-/** A request that a client repeats, with the same key, until it gets a response. */
+/** A request with an idempotency key, and its response if one arrived before the kill. */
 interface Operation {
   path: string
   key: string
@@ -32,7 +32,7 @@ const paths = ['/users', '/products', '/api/reports', '/api/webhooks']
 /** Fewer webhooks than an account may have. */
 const maxWebhooks = 90
 
-/** Returns a function that selects the path of each request in a run, in rotation. */
+/** Returns a function that selects the path of each request in a run, round-robin. */
 function turns() {
   let webhooks = 0
   return (turn: number): string => {

@@ -15,7 +15,7 @@ import type { EngineUnderTest } from './engines.ts'
 import { eventually, type RealService, realService } from './service.ts'
 import { unzip } from './zip.ts'
 
-/** The number of kills, by default; long runs set KILLS=50. */
+/** The number of kills; long runs set KILLS=50. */
 const kills = Number(process.env.KILLS ?? 10)
 const rows = 40_000
 export const seed = Number(process.env.SEED ?? Date.now() % 100_000)
@@ -70,8 +70,8 @@ interface Ledger {
 }
 
 /**
- * Submits work until the service is killed at a random moment. With `mustAccept`, the kill waits until some work was
- * accepted.
+ * Creates a product and requests a report, and kills the service at a random moment. With `mustAccept`, the kill waits
+ * for both responses.
  */
 async function dieAtWork(
   service: RealService,

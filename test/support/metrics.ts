@@ -7,7 +7,7 @@ export interface ScrapedSample {
 
 export interface Scraped {
   text: string
-  /** Type and help by metric. */
+  /** The type and the help text of each metric, by its name. */
   metrics: Map<string, { type: string; help: string }>
   samples: ScrapedSample[]
   /** Returns the value of the only sample with this name and at least these labels; undefined if there is none. */

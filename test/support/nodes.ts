@@ -8,11 +8,11 @@ import { withoutLimits } from './limits.ts'
 
 const baseUrl = 'https://plinth.test'
 
-/** The processes of one service, as behind a proxy that terminates TLS. */
+/** The processes of one service, which behave as if behind a proxy that terminates TLS. */
 export interface Nodes {
   /** Starts a process with these settings, and returns once it is ready. */
   start: (env?: Record<string, string>) => Promise<Node>
-  /** Starts a process that ends at once, and returns its exit code and its error. */
+  /** Starts a process that is expected to fail, and returns its exit code and error output. */
   fails: (env?: Record<string, string>) => Promise<{ code: number | null; stderr: string }>
   /** Runs a command with the settings of the service. */
   command: (...args: string[]) => Promise<{ code: number | null; stdout: string; stderr: string }>
@@ -21,7 +21,7 @@ export interface Nodes {
 
 export interface Node extends Running {
   port: number
-  /** Sends a request to this process as the bootstrap client, with this token if there is one. */
+  /** Sends a request to this process, with a token if one is given. */
   call: (method: string, path: string, sent?: { token?: string; body?: object }) => Promise<NodeResponse>
   /** Requests a token of the bootstrap client from this process. */
   token: () => Promise<string>
@@ -35,7 +35,7 @@ export interface NodeResponse {
   json: () => any
 }
 
-/** Returns the processes of a service that share a PostgreSQL database, a master key, a base URL and a results folder. */
+/** Prepares a service whose processes share a PostgreSQL database, a master key, a base URL and a results folder. */
 export function nodesOn(databaseUrl: string, shared: Record<string, string> = {}): Nodes {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-nodes-'))
   const running: Node[] = []

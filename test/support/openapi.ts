@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import diagnostics from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'
-import { Ajv2020 } from 'ajv/dist/2020.js'
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { builtIn } from '../../src/catalog/service.ts'
@@ -13,7 +13,7 @@ import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { looks, type TestApp, testApp } from './app.ts'
 
-/** Any JSON value. It is untyped, because tests reach into documents with paths. */
+/** Any JSON value. It is untyped, because tests access members of documents at any depth. */
 export type Json = ReturnType<typeof JSON.parse>
 
 export const baseUrl = 'https://localhost:8443'
@@ -36,7 +36,7 @@ export interface LiveRoute {
   path: string
   scope: string | undefined
   orScope: string | undefined
-  /** Returns true for pages, scripts and browser login steps, which generated clients do not need. */
+  /** True for pages, scripts and browser login steps, which generated clients do not need. */
   isForBrowsers: boolean
 }
 
@@ -58,7 +58,7 @@ export interface Documented {
   at: (pointer: string) => Json
   /** Resolves a reference; returns any other value unchanged. */
   resolve: (value: Json) => Json
-  /** Returns a schema with all references inlined. */
+  /** Returns a schema with its references inlined, but not the references inside the inlined schemas. */
   inlined: (schema: Json) => Json
   compile: (schema: Json) => (value: unknown) => boolean
   /** Asserts that a value matches the schema; the error message contains `where`. */
@@ -81,7 +81,7 @@ export async function documentedApp(db: Database, settings: object = {}): Promis
   return { service, live, document, ...reader(document) }
 }
 
-/** From now on, calls `see` for each route that an app registers. */
+/** Calls `see` for each route of the apps that are created before the returned function is called. */
 function onEveryRoute(see: (route: RouteOptions) => void): () => void {
   const hook = (message: unknown) => (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', see)
   diagnostics.subscribe('fastify.initialization', hook)
@@ -92,7 +92,14 @@ function reader(document: Json): Pick<Documented, 'operations' | 'at' | 'resolve
   // In binary floating point, 24.5 is not an exact multiple of 0.01.
   const ajv = formats.default(new Ajv2020({ strict: false, allErrors: true, multipleOfPrecision: 6 }))
   ajv.addSchema({ ...document, $id: 'openapi.json' })
-  const compile = (schema: Json) => ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"openapi.json#/')))
+  const compiled = new Map<string, ValidateFunction>()
+  /** Compiles a schema, which takes longer than most requests, only once. */
+  const compile = (schema: Json): ValidateFunction => {
+    const text = JSON.stringify(schema).replaceAll('"#/', '"openapi.json#/')
+    const known = compiled.get(text) ?? ajv.compile(JSON.parse(text))
+    compiled.set(text, known)
+    return known
+  }
   const at = (pointer: string): Json =>
     pointer
       .slice(2)

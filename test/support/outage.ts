@@ -9,14 +9,14 @@ import { type Answer, eventually, type RealService } from './service.ts'
 
 /** What clients sent, and what the service acknowledged, during faults. */
 export interface Ledger {
-  /** The bodies of the responses to acknowledged products, by name. */
+  /** The response bodies of acknowledged products, by product name. */
   acknowledged: Map<string, string>
   /** The names of products that were sent without a key and not acknowledged. */
   unknown: string[]
   tasks: string[]
   /** The number of responses by status, such as 201 or 503. */
   statuses: Map<number, number>
-  /** Responses that break the rules: a status other than 2xx and 503, no Retry-After, or no response. */
+  /** Requests that got no response, a 503 without Retry-After, or an unexpected status (see `request`). */
   violations: string[]
 }
 
@@ -24,10 +24,10 @@ export const emptyLedger = (): Ledger => ({
   ...{ acknowledged: new Map(), unknown: [], tasks: [], statuses: new Map(), violations: [] },
 })
 
-/** Longer than any request may take: a client gives up and the request is a violation. */
+/** Longer than any request may take. After this time, the client gives up and counts a violation. */
 const responseMs = 30_000
 const clients = 4
-/** Clients pause between requests, so that a test uses little of the machine. */
+/** The pause of a client between rounds of requests, so that a test uses little CPU time. */
 const pauseMs = 15
 
 /** Starts clients that read, write and request reports until `stop` is called. */
@@ -56,7 +56,10 @@ export function startLoad(service: RealService, ledger: Ledger, { run, hookUrl }
 
 type Send = (method: string, path: string, options?: { body?: unknown; key?: string }) => Promise<Answer | undefined>
 
-/** Sends a request; counts its status, and records a violation unless it is 2xx, or 503 with Retry-After. */
+/**
+ * Sends a request and counts its status. Records a violation unless the status is 2xx, 503 with Retry-After, or 409
+ * IDEMPOTENCY_IN_PROGRESS.
+ */
 async function request(
   service: RealService,
   { statuses, violations }: Ledger,
@@ -83,7 +86,7 @@ async function request(
   }
 }
 
-/** Creates a product; repeats the request with its key until it succeeds. */
+/** Creates a product; repeats the request with its key until it succeeds or the clients stop. */
 async function product(send: Send, { acknowledged }: Ledger, name: string, isRunning: () => boolean): Promise<void> {
   for (;;) {
     const answer = await send('POST', '/products', { body: { name, price: 1 }, key: name })
@@ -113,7 +116,7 @@ export function further(ledger: Ledger, status: number, count: number): Promise<
   }) as Promise<true>
 }
 
-/** Asserts that the service is alive but not ready. */
+/** Waits until the service is not ready, and asserts that it is still alive. */
 export async function isUnready(service: RealService): Promise<void> {
   const answer = await eventually('it is not ready', async () => {
     const found = await service.call('GET', '/readyz')
@@ -125,7 +128,7 @@ export async function isUnready(service: RealService): Promise<void> {
 }
 
 const pollMs = 250
-/** A healthy service needs at most 5 s, which are 20 polls; a busy machine gets three times as many. */
+/** A healthy service needs at most 5 s, or 20 polls. A busy machine gets three times as many. */
 const maxPolls = 60
 
 /** Polls until the service is ready and accepts a write; returns the number of polls. */

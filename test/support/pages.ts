@@ -16,7 +16,7 @@ const pathOf = (name: string) => fileURLToPath(new URL(`../../docs/${name}`, imp
 export const pageOf = (name: string): string => readFileSync(pathOf(name), 'utf8')
 
 /**
- * Asserts that a page in docs/ has a table with this head, its first two lines, and these rows. `UPDATE=1` writes the
+ * Asserts that a page in docs/ has a table with this head (its first two lines) and these rows. `UPDATE=1` writes the
  * rows; the head must exist exactly once.
  */
 export function expectTable(name: string, head: string, rows: readonly string[]): void {

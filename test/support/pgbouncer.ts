@@ -17,12 +17,12 @@ export const pgbouncerMissing: string | false = program === undefined ? 'pgbounc
 export interface PgBouncerUnderTest {
   /** The URL of the database through the pooler. */
   url: string
-  /** Runs a command of its console, such as `reconnect`. */
+  /** Runs a command of PgBouncer's admin console, such as `reconnect`. */
   say: (command: string) => Promise<pg.QueryResult>
   stop: () => Promise<void>
 }
 
-/** Starts PgBouncer in front of the server of this URL, with three server connections for each database. */
+/** Starts PgBouncer in front of the server at this URL, with three server connections for each database. */
 export async function pgbouncer(serverUrl: string): Promise<PgBouncerUnderTest> {
   const server = new URL(serverUrl)
   const folder = mkdtempSync(join(tmpdir(), 'plinth-pgbouncer-'))

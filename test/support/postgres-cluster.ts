@@ -11,13 +11,12 @@ const run = promisify(execFile)
 /** The reason to skip tests that need their own PostgreSQL server, or false if its programs are installed. */
 export const clusterMissing: string | false = hasPostgresPrograms ? false : 'initdb is not installed'
 
-/** A PostgreSQL server with its own data folder, which a test can stop, kill and promote. */
+/** A PostgreSQL server with its own data folder; a test can start, crash and promote it. */
 export interface PostgresServer {
   port: number
-  /** The data folder. */
   folder: string
   start: () => Promise<void>
-  /** Stops the server as after a crash: without a checkpoint, and without waiting for clients. */
+  /** Stops the server as a crash would: without a checkpoint, and without waiting for clients. */
   crash: () => Promise<void>
   /** Makes a standby accept writes. */
   promote: () => Promise<void>
@@ -65,7 +64,6 @@ async function serverIn(root: string): Promise<PostgresServer> {
   }
 }
 
-/** Runs a program of PostgreSQL. */
 async function program(name: string, options: string[]): Promise<void> {
   const [command, ...args] = asPostgres(postgresProgram(name), ...options)
   await run(command, args, { cwd: tmpdir() })

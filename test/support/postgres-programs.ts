@@ -2,7 +2,10 @@ import { spawnSync } from 'node:child_process'
 import { globSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** The folder of PostgreSQL's programs: empty if they are in PATH, otherwise Debian's newest; undefined if there is none. */
+/**
+ * The folder that contains PostgreSQL's programs: '' if they are in PATH, otherwise that of the newest version in
+ * /usr/lib/postgresql; undefined if PostgreSQL is not installed.
+ */
 const folder = foundFolder()
 
 export const hasPostgresPrograms = folder !== undefined
@@ -16,7 +19,10 @@ export function postgresProgram(name: string): string {
 
 const isRoot = process.getuid?.() === 0
 
-/** Returns the command and arguments of a program that refuses to run as root: if this process does, as the user `postgres`. */
+/**
+ * Returns the command and arguments that run a program as the user `postgres` if this process is root, because the
+ * program refuses to run as root.
+ */
 export const asPostgres = (command: string, ...args: string[]): [command: string, ...args: string[]] =>
   isRoot
     ? ['setpriv', '--reuid', 'postgres', '--regid', 'postgres', '--init-groups', command, ...args]

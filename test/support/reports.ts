@@ -11,7 +11,7 @@ export const numbersKind: ReportKind = {
   columns: [{ name: 'n', type: 'integer', sql: 'id' }],
 }
 
-/** Yields pages of ten numbers, and calls `before` before each page. */
+/** Returns a snapshot that yields pages of ten numbers, and calls `before` before each page. */
 export const numberPages = (pages: number, before: (page: number) => unknown = () => {}): Snapshot => ({
   prepare: async () => {},
   count: async () => pages * 10,
@@ -25,8 +25,8 @@ export const numberPages = (pages: number, before: (page: number) => unknown = (
 })
 
 /**
- * Renders a report into the store like a worker thread, but in this thread, with rows from the test or from a database.
- * Rendering can be stopped between pages.
+ * Returns a function that renders a report in this thread instead of a worker thread, with rows from the test or from a
+ * database. Rendering can be stopped between pages.
  */
 export const produceHere =
   (results: ResultStore, source: Snapshot | string): Produce =>

@@ -13,7 +13,10 @@ export const s3Missing: string | false =
     ? false
     : 'TEST_S3_URL is not set and versitygw is not installed'
 
-/** Starts a real S3 server with an empty bucket, and sets the environment variables for it. */
+/**
+ * Creates an empty bucket on the S3 server at TEST_S3_URL or, if that is not set, on a new local server. Sets the
+ * environment variables for the server.
+ */
 export async function s3Server(): Promise<{ url: string; env: Record<string, string>; stop: () => void }> {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-s3-'))
   const given = process.env.TEST_S3_URL

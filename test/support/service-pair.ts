@@ -1,24 +1,24 @@
 import type { AddressInfo } from 'node:net'
 import type { InjectOptions } from 'fastify'
-import type { ApiKeyIdentity, ReadApiKey, Verification, Verify } from '../../src/http/policies/authenticate.ts'
+import type { ApiKeyIdentity, ReadApiKey, TokenVerification, Verify } from '../../src/http/policies/authenticate.ts'
 import type { AccessLine } from '../../src/http/server/access-log.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { type TestApp, testApp } from './app.ts'
 import type { EngineUnderTest } from './engines.ts'
 import { type KeepAliveClient, keepAliveClient } from './keep-alive.ts'
 
-/** The scopes of each token, by its text; null if it has expired. */
+/** Maps each token to its scopes, or to null if it has expired. */
 export type Tokens = Map<string, string[] | null>
 
 /**
- * A verifier that caches its results until `forget` is called, and counts the requests that it verified. As long as the
- * scopes of a token stay the same array, its caller is the same object.
+ * A verifier that caches successful results until `forget` is called, and counts its calls. As long as a token's scopes
+ * are the same array, it returns the same caller object.
  */
 function countingVerifier(tokens: Tokens) {
-  const cached = new Map<string, Verification>()
-  const callers = new Map<string, { scopes: readonly string[]; verification: Verification }>()
+  const cached = new Map<string, TokenVerification>()
+  const callers = new Map<string, { scopes: readonly string[]; verification: TokenVerification }>()
   let count = 0
-  const verified = (token: string): Verification => {
+  const verified = (token: string): TokenVerification => {
     const scopes = tokens.get(token)
     if (scopes === undefined) return { refused: 'AUTH_TOKEN_INVALID' }
     if (scopes === null) return { refused: 'AUTH_TOKEN_EXPIRED' }
@@ -28,7 +28,7 @@ function countingVerifier(tokens: Tokens) {
     callers.set(token, { scopes, verification })
     return verification
   }
-  const remember = (token: string): Verification => {
+  const remember = (token: string): TokenVerification => {
     const verification = verified(token)
     if ('caller' in verification) cached.set(token, verification)
     return verification
@@ -72,7 +72,7 @@ interface Side {
   keys: ReturnType<typeof cachingKeyReader>
 }
 
-/** Two services with equal databases, tokens and clocks, of which only the first has the fast path. */
+/** Two services with equal databases, tokens and clocks; only `fast` has the fast path. */
 export interface ServicePair {
   fast: Side
   full: Side
@@ -80,11 +80,14 @@ export interface ServicePair {
   /** Drops the cached results of verifying tokens and of looking up API keys. */
   forget: () => void
   pass: (ms: number) => void
-  /** Sends requests on a numbered connection to each service; returns both lists of responses, made comparable. */
+  /**
+   * Sends requests on a numbered connection to each service. Returns both lists of responses without random values and
+   * dates.
+   */
   send: (connection: number, ...requests: string[]) => Promise<[fast: string[], full: string[]]>
-  /** Sends a request without a connection to each service, which the policies always handle. */
+  /** Injects a request into each service, bypassing the network, so that the policies always handle it. */
   inject: (request: InjectOptions & { token: string }) => Promise<void>
-  /** Returns the access log lines of both services since the last call, made comparable. */
+  /** Returns the access log lines of both services since the last call, without random values and dates. */
   lines: () => [fast: object[], full: object[]]
   close: () => Promise<void>
 }
@@ -155,5 +158,5 @@ export async function servicePair(engine: EngineUnderTest, settings: Settings = 
 const withoutIds = (text: string) =>
   text.replaceAll(/[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[\da-f]{4}-[\da-f]{12}/g, 'uuid')
 
-/** Removes what differs between two equal responses: random ids and the date, which is that of the machine. */
+/** Removes what differs between two equal responses: random ids, and the date, which comes from the system clock. */
 const comparable = (response: string) => withoutIds(response).replace(/\r\nDate: [^\r\n]*/, '')

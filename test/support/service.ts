@@ -44,6 +44,7 @@ export interface RealService {
   start: () => Promise<void>
   kill: (signal: NodeJS.Signals) => Promise<void>
   token: () => Promise<string>
+  /** Sends a request with a token. A body is sent as JSON, or unchanged if it is a buffer. */
   call: (
     method: string,
     path: string,
@@ -53,7 +54,8 @@ export interface RealService {
 }
 
 /**
- * Starts the service as an operator would: in a separate process, with TLS, a data folder and a client that has every scope.
+ * Prepares a service as an operator would run it: in a separate process, with TLS, a data folder and a client that has
+ * every scope. `start` starts the process.
  */
 export async function realService(env: Record<string, string> = {}): Promise<RealService> {
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-service-'))
@@ -79,7 +81,7 @@ export async function realService(env: Record<string, string> = {}): Promise<Rea
     method: string,
     path: string,
     headers: Record<string, string>,
-    body?: string,
+    body?: string | Buffer,
     signal?: AbortSignal,
   ): Promise<Answer> => {
     agent ??= new Agent({ connect: { ca: readFileSync(join(dataDir, 'certificates', 'authority.crt')) } })
@@ -132,12 +134,12 @@ export async function realService(env: Record<string, string> = {}): Promise<Rea
         method,
         path,
         {
-          // As probes do, health checks send no token, which the service would verify.
+          // Health checks send no token, like a probe, because the service would verify it.
           ...(!isHealthPath(path) && { authorization: `Bearer ${await token()}` }),
           ...(body !== undefined && { 'content-type': 'application/json' }),
           ...headers,
         },
-        body === undefined ? undefined : JSON.stringify(body),
+        body === undefined || Buffer.isBuffer(body) ? body : JSON.stringify(body),
         signal,
       ),
     remove: async () => {

@@ -80,8 +80,8 @@ async function judgeSqlite(db: Database, { text }: Statement): Promise<string | 
 }
 
 /**
- * Finds conditions that the index does not cover. With such a condition, any number of rows may have to be read to fill
- * a page.
+ * Returns a message about the conditions that the index does not cover; undefined if there are none. With such a
+ * condition, any number of rows may have to be read to fill a page.
  */
 function unserved(text: string, plan: string): string | undefined {
   const [, table, conditions = ''] = / from "(\w+)" where (.*) order by .* limit /.exec(text) ?? []

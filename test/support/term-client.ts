@@ -16,7 +16,7 @@ export interface Fates {
   ended: string[]
   /** The number of 503 responses without Retry-After. */
   bare503: number
-  /** The number of requests that could not be sent because no process was listening. */
+  /** The number of requests that were not sent because the connection was refused, or reset before the request. */
   refused: number
   /** The number of responses with `Connection: close`. */
   last: number
@@ -62,7 +62,7 @@ export function keepAliveClient(options: ClientOptions): { send: (id: string) =>
     })
   }
   return {
-    /** Writes a request as soon as the client is connected; does nothing while another request is in flight. */
+    /** Sends a request, connecting first if necessary. Does nothing while connecting or waiting for a response. */
     send: (id) => {
       if (current && !current.over) {
         if (current.ready && current.id === null) write(current, id)
@@ -96,7 +96,7 @@ function open(options: ClientOptions, onReady: (connection: Connection) => void)
     connection.over = true
     if (!connection.ready) fates.refused++
     else if (connection.id !== null && (code === 'ECONNRESET' || code === 'EPIPE')) {
-      // A connection that was reset before the request was written counts as refused.
+      // The request counts as refused if the connection was reset before the request was written.
       if (connection.isWritten) fates.reset.push(connection.id)
       else fates.refused++
       connection.id = null

@@ -178,7 +178,7 @@ function load(clients: Clients, perSecond: number, at: number): () => Promise<vo
   }, tickMs)
   return async () => {
     clearInterval(timer)
-    // Responses that were sent before the service ended are still read.
+    // Waits for responses that were sent before the service ended.
     await pause(afterMs)
     for (const { close } of clients) close()
   }

@@ -1,6 +1,6 @@
 import { type Block, blocksOf, pageOf } from './pages.ts'
 
-/** The service's files at some step of the tutorial. */
+/** The service's files at one step of the tutorial. */
 export interface Files {
   'data.ts': string
   'service.ts': string

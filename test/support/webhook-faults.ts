@@ -118,7 +118,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
     say(`healthy endpoints meanwhile: p95 ${healthyP95Ms} ms`)
     assert.ok(healthyP95Ms <= 2_000, `p95 of healthy endpoints: ${healthyP95Ms} ms`)
 
-    // By now, the black hole has not delayed the other endpoints. Its owner deletes the webhook.
+    // The black hole has not delayed the other endpoints. Its owner now deletes the webhook.
     await the.unsubscribe(ownerOfHole, holeId)
     await untilAllEnded()
     const virtualHours = (now() - started) / 3_600_000
@@ -133,7 +133,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
     rmSync(folder, { recursive: true })
   }
 
-  /** Repeatedly advances the clock to the next due delivery, until only the black hole is waiting. */
+  /** Repeatedly advances the clock to the next due delivery, until no delivery is pending except to the black hole. */
   async function untilAllEnded(): Promise<void> {
     for (;;) {
       await eventually('events are told', async () => (await waiting('event')) === 0)
@@ -143,7 +143,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
       assert.ok(due !== null, 'something waits, but nothing is due')
       skewMs += Math.max(0, due - now())
       dispatch.wake()
-      // Receivers poll the clock every few milliseconds; the pause lets them recover.
+      // Gives the receiver with the untrusted certificate, which polls the clock, time to replace it.
       await pause(10)
     }
   }
@@ -163,7 +163,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
 
 type Endpoints = ReadonlyMap<Hostile, { secret: string }>
 
-/** Asserts that every event was delivered, with its exact bytes and a valid signature in each attempt. */
+/** Asserts that every event was delivered, and that acknowledged calls had the right bytes and valid signatures. */
 async function checked(db: Database, sent: ReadonlyMap<string, Hostile>, endpoints: Endpoints) {
   const rows = await db.read
     .selectFrom('deliveries')

@@ -15,8 +15,8 @@ export interface KillRun {
 }
 
 /**
- * Measurements of a run: the number of acknowledged events, and the number of deliveries that were received more than
- * once.
+ * Measurements of a run: `events` counts acknowledged changes, and `duplicates` counts calls repeated after a receiver
+ * had accepted the delivery.
  */
 export interface KillFigures {
   kills: number
@@ -29,7 +29,7 @@ const endpoints = 3
 const clients = 4
 
 /**
- * Starts a receiver that fails three in ten calls. For each id, it records the body and the number of times it arrived.
+ * Starts a receiver that fails three in ten calls. For the others, it records the bodies and the number of calls by id.
  */
 async function receiver(random: () => number) {
   const taken = new Map<string, { bodies: Set<string>; times: number; product: number }>()

@@ -17,12 +17,12 @@ import type { Dispatch, DispatchOptions } from '../../src/webhooks/dispatch/disp
 import { startDispatch } from '../../src/webhooks/dispatch/dispatcher.ts'
 import { type FanOutOptions, fanOut } from '../../src/webhooks/dispatch/fan-out.ts'
 import type { OutboundPost, Sender } from '../../src/webhooks/dispatch/http-client.ts'
-import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
+import type { CallOutcome } from '../../src/webhooks/dispatch/outcome.ts'
 import { defaultEndpointLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { insert, newRegistration, remove } from '../../src/webhooks/registrations.ts'
 import type { RegistrationPatch } from '../../src/webhooks/rules.ts'
 import { type Owner, webhookKeys } from '../../src/webhooks/secrets.ts'
-import { change } from '../../src/webhooks/update.ts'
+import { changeWebhook } from '../../src/webhooks/update.ts'
 import type { EngineUnderTest } from './engines.ts'
 
 export const seal = sealer(Buffer.alloc(32, 1), randomBytes)
@@ -100,7 +100,7 @@ export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
       return shown
     },
     change: (owner: Owner, id: string, patch: RegistrationPatch) =>
-      change({ ...store, events: builtIn.events, access: noRules }, callerOf(owner), id, patch, {}, theService),
+      changeWebhook({ ...store, events: builtIn.events, access: noRules }, callerOf(owner), id, patch, {}, theService),
     unsubscribe: (owner: Owner, id: string) => remove(store, callerOf(owner), id, {}, theService),
     webhook: (id: string) => db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
     attempts: (deliveryId: string) =>
@@ -134,7 +134,7 @@ export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
   }
 }
 
-const failed: Outcome = {
+const failed: CallOutcome = {
   ...{ status: 500, delivered: false, gone: false, retryAfterSeconds: null, error: 'http 500', blocked: false },
   ...{ cause: 'http 500', durationMs: 12.5, responseStart: 'oops', responseHeaders: null },
 }
@@ -144,7 +144,7 @@ export const outcomes = {
   failed,
   delivered: { ...failed, status: 200, delivered: true, error: null, cause: null },
   gone: { ...failed, status: 410, gone: true },
-} satisfies Record<string, Outcome>
+} satisfies Record<string, CallOutcome>
 
 /** Creates a batch of jobs without a queue. */
 export const batch = (payloads: object[], more: Partial<Batch> = {}): Batch => ({
@@ -204,8 +204,11 @@ export function dispatching(
     running.push(dispatch)
     return dispatch
   }
-  /** Creates a webhook, a delivery to it, and a dispatcher for this delivery. */
-  const one = async (answer: Outcome | (() => Outcome | Promise<Outcome>), options: Partial<DispatchOptions> = {}) => {
+  /** Creates a webhook and a delivery to it; `run` starts a dispatcher and stops it when nothing is due. */
+  const one = async (
+    answer: CallOutcome | (() => CallOutcome | Promise<CallOutcome>),
+    options: Partial<DispatchOptions> = {},
+  ) => {
     const owner = newOwner()
     const sent: OutboundPost[] = []
     const post: Sender['post'] = async (request) => {

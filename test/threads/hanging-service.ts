@@ -4,7 +4,7 @@ const fail = () => {
   throw new Error('crashed outside of a request')
 }
 
-/** A definition whose function never returns for a row with the name `hang`, and throws outside a request for `crash`. */
+/** The derived field never returns for a note named `hang`, and throws outside the request for one named `crash`. */
 const notes = collection({
   path: '/notes',
   noun: 'note',

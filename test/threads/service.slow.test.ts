@@ -12,7 +12,7 @@ import { eventually, type RealService, realService } from '../support/service.ts
 const hanging = fileURLToPath(new URL('hanging-service.ts', import.meta.url))
 const plinth = fileURLToPath(new URL('../../bin/plinth.js', import.meta.url))
 
-/** So many connections that, in all likelihood, each of four threads has some. */
+/** Enough connections that each of four threads almost certainly gets some. */
 const connections = 24
 
 type Sent = { status: number; text: string; headers: Record<string, string | string[] | undefined> }
@@ -48,77 +48,81 @@ function clientsOf(service: RealService) {
 }
 
 forEachEngine((engine) => {
+  /** Starts a service and connects clients to it before the tests; stops both after them. */
+  const using = (env: Record<string, string>) => {
+    let place: Awaited<ReturnType<typeof engine.place>>
+    const shared = {} as { service: RealService; clients: ReturnType<typeof clientsOf> }
+    before(async () => {
+      place = await engine.place()
+      shared.service = await realService({ ...env, DATABASE_URL: place.url })
+      await shared.service.start()
+      shared.clients = clientsOf(shared.service)
+    })
+    after(async () => {
+      await shared.clients?.close()
+      await shared.service?.remove()
+      await place?.remove()
+    })
+    return shared
+  }
+
   for (const threads of ['2', '4']) {
     describe(`a service with ${threads} threads`, () => {
-      let place: Awaited<ReturnType<typeof engine.place>>
-      let service: RealService
-      let clients: ReturnType<typeof clientsOf>
-      before(async () => {
-        place = await engine.place()
-        service = await realService({
-          PLINTH_THREADS: threads,
-          DATABASE_URL: place.url,
-          PLINTH_RATE_LIMIT_TOKEN: '100/3600',
-          PLINTH_RATE_LIMIT: '1000000/60',
-        })
-        await service.start()
-        clients = clientsOf(service)
-      })
-      after(async () => {
-        await clients?.close()
-        await service?.remove()
-        await place?.remove()
+      const on = using({
+        PLINTH_THREADS: threads,
+        PLINTH_RATE_LIMIT_TOKEN: '100/3600',
+        PLINTH_RATE_LIMIT: '1000000/60',
       })
 
       it('200 with the newest row on every connection after each write', async () => {
-        const { text } = await clients.send(0, 'POST', '/v1/products', { name: 'Lamp 0', price: 1 })
+        const { text } = await on.clients.send(0, 'POST', '/v1/products', { name: 'Lamp 0', price: 1 })
         const path = `/v1/products/${JSON.parse(text).id}`
         for (let turn = 1; turn <= 20; turn++) {
-          const before = await clients.each('GET', path)
-          const written = await clients.send(turn, 'PUT', path, { name: `Lamp ${turn}`, price: 1 })
+          const before = await on.clients.each('GET', path)
+          const written = await on.clients.send(turn, 'PUT', path, { name: `Lamp ${turn}`, price: 1 })
           assert.equal(written.status, 200)
           const etags = [...new Set(before.map(({ headers }) => String(headers.etag)))]
           assert.equal(etags.length, 1)
-          for (const { status, text: row } of await clients.each('GET', path, { 'if-none-match': etags[0] })) {
+          for (const { status, text: row } of await on.clients.each('GET', path, { 'if-none-match': etags[0] })) {
             assert.equal(status, 200)
             assert.equal(JSON.parse(row).name, `Lamp ${turn}`)
           }
         }
       })
 
-      it('200 with all rows on every connection after rows were added on all of them', async () => {
-        assert.equal((await clients.send(0, 'GET', '/v1/books')).text, '[]')
+      it('200 with all rows on every connection after rows were added on all connections', async () => {
+        assert.equal((await on.clients.send(0, 'GET', '/v1/books')).text, '[]')
         const body = (at: number) => ({ title: `Book ${at}`, author: 'Ada' })
         const created = await Promise.all(
-          Array.from({ length: 60 }, (_, at) => clients.send(at, 'POST', '/v1/books', body(at))),
+          Array.from({ length: 60 }, (_, at) => on.clients.send(at, 'POST', '/v1/books', body(at))),
         )
         assert.deepEqual([...new Set(created.map(({ status }) => status))], [201], created[0]?.text)
-        for (const { text } of await clients.each('GET', '/v1/books?limit=100')) {
+        for (const { text } of await on.clients.each('GET', '/v1/books?limit=100')) {
           assert.equal(JSON.parse(text).length, 60)
         }
       })
 
-      it('401 on every connection after the client was revoked on one', async () => {
+      it('401 on every connection after the client was deleted on one', async () => {
         const machine = { name: 'Partner', grants: ['client_credentials'], scopes: ['reports:read'] }
-        const created = await clients.send(0, 'POST', '/api/clients', machine)
+        const created = await on.clients.send(0, 'POST', '/api/clients', machine)
         assert.equal(created.status, 201, created.text)
         const { id, secret } = JSON.parse(created.text)
         const credentials = Buffer.from(`${id}:${secret}`).toString('base64')
-        const issued = await request(`https://localhost:${service.port}/oauth/token`, {
+        const issued = await request(`https://localhost:${on.service.port}/oauth/token`, {
           method: 'POST',
           headers: { authorization: `Basic ${credentials}`, 'content-type': 'application/x-www-form-urlencoded' },
           body: 'grant_type=client_credentials',
-          dispatcher: clients.agent,
+          dispatcher: on.clients.agent,
         })
         const text = await issued.body.text()
         assert.equal(issued.statusCode, 200, text)
         const { access_token: token } = JSON.parse(text)
         const statuses = async () => {
-          const read = await clients.each('GET', '/api/reports', { authorization: `Bearer ${token}` })
+          const read = await on.clients.each('GET', '/api/reports', { authorization: `Bearer ${token}` })
           return [...new Set(read.map(({ status }) => status))]
         }
         assert.deepEqual(await statuses(), [200])
-        assert.equal((await clients.send(3, 'DELETE', `/api/clients/${id}`)).status, 204)
+        assert.equal((await on.clients.send(3, 'DELETE', `/api/clients/${id}`)).status, 204)
         assert.deepEqual(await statuses(), [401])
       })
 
@@ -128,39 +132,39 @@ forEachEngine((engine) => {
           authorization: `Basic ${Buffer.from('boot:boot+secret').toString('base64')}`,
           'content-type': 'application/x-www-form-urlencoded',
         }
-        const ca = readFileSync(join(service.dataDir, 'certificates', 'authority.crt'))
+        const ca = readFileSync(join(on.service.dataDir, 'certificates', 'authority.crt'))
         const agent = new Agent({ connections, connect: { ca } })
         const statuses = await Promise.all(
           Array.from({ length: 500 }, async () => {
-            const url = `https://localhost:${service.port}/oauth/token`
+            const url = `https://localhost:${on.service.port}/oauth/token`
             const response = await request(url, { ...form, headers, dispatcher: agent })
             await response.body.dump()
             return response.statusCode
           }),
         )
         await agent.destroy()
-        // Two tokens were requested before.
+        // Two token requests were made earlier.
         assert.equal(statuses.filter((status) => status === 200).length, 98)
         assert.equal(statuses.filter((status) => status === 429).length, 402)
       })
 
       it('adds up the metrics of all threads', async () => {
         const counted = async () => {
-          const { text } = await clients.send(0, 'GET', '/metrics')
+          const { text } = await on.clients.send(0, 'GET', '/metrics')
           const line =
             /^plinth_http_requests_total\{route="\/products\/:id",version="v1",method="GET",status="404"\} (\d+)$/m
           return Number(line.exec(text)?.[1] ?? 0)
         }
         const before = await counted()
-        await clients.each('GET', '/v1/products/999999')
+        await on.clients.each('GET', '/v1/products/999999')
         for (const _ of Array.from({ length: 3 })) assert.equal((await counted()) - before, connections)
       })
 
-      it('generates a report in the background thread', async () => {
-        const asked = await clients.send(0, 'POST', '/api/reports', { reportType: 'products', format: 'csv' })
+      it('completes a report that is requested on one connection and read on another', async () => {
+        const asked = await on.clients.send(0, 'POST', '/api/reports', { reportType: 'products', format: 'csv' })
         assert.equal(asked.status, 202, asked.text)
         const { status } = await eventually('the report is completed', async () => {
-          const { text } = await clients.send(
+          const { text } = await on.clients.send(
             1,
             'GET',
             String(new URL(String(asked.headers.location), 'https://a').pathname),
@@ -170,15 +174,15 @@ forEachEngine((engine) => {
         assert.equal(status, 'completed')
       })
 
-      it('refuses to start a second service on the same port with exit code 1', () => {
+      it('ends with exit code 1 when started on a port that is in use', () => {
         const env = {
           ...process.env,
-          PLINTH_PORT: String(service.port),
+          PLINTH_PORT: String(on.service.port),
           PLINTH_HTTP_PORT: '0',
           PLINTH_THREADS: threads,
         }
         const other = spawnSync(process.execPath, [plinth, 'serve'], {
-          env: { ...env, PLINTH_DATA_DIR: join(service.dataDir, 'other') },
+          env: { ...env, PLINTH_DATA_DIR: join(on.service.dataDir, 'other') },
           encoding: 'utf8',
         })
         assert.match(other.stderr, /Cannot listen on .* another program is using it/)
@@ -186,37 +190,20 @@ forEachEngine((engine) => {
       })
 
       it('exits with 0 after SIGTERM', async () => {
-        await service.kill('SIGTERM')
-        assert.equal(service.child().exitCode, 0)
-        assert.match(service.output(), /service stopped/)
+        await on.service.kill('SIGTERM')
+        assert.equal(on.service.child().exitCode, 0)
+        assert.match(on.service.output(), /service stopped/)
       })
     })
   }
 
   describe('a thread of a service', () => {
-    let place: Awaited<ReturnType<typeof engine.place>>
-    let service: RealService
-    let clients: ReturnType<typeof clientsOf>
-    before(async () => {
-      place = await engine.place()
-      service = await realService({
-        PLINTH_THREADS: '2',
-        DATABASE_URL: place.url,
-        PLINTH_DEFINITION: hanging,
-      })
-      await service.start()
-      clients = clientsOf(service)
-    })
-    after(async () => {
-      await clients?.close()
-      await service?.remove()
-      await place?.remove()
-    })
+    const on = using({ PLINTH_THREADS: '2', PLINTH_DEFINITION: hanging })
 
-    const linesWith = (message: string) => service.output().split(`"msg":"${message}"`).length - 1
+    const linesWith = (message: string) => on.service.output().split(`"msg":"${message}"`).length - 1
 
-    it('is replaced if it hangs, and costs only the requests on its connections', async () => {
-      const hung = clients.send(0, 'POST', '/notes', { name: 'hang' }).then(
+    it('is replaced if it hangs; its connections are closed, and later requests get 201', async () => {
+      const hung = on.clients.send(0, 'POST', '/notes', { name: 'hang' }).then(
         ({ status }) => status,
         () => 'closed',
       )
@@ -224,16 +211,16 @@ forEachEngine((engine) => {
       assert.equal(await hung, 'closed')
       assert.equal(linesWith('thread hangs'), 1)
       const created = await Promise.all(
-        Array.from({ length: connections }, (_, at) => clients.send(at, 'POST', '/notes', { name: `note ${at}` })),
+        Array.from({ length: connections }, (_, at) => on.clients.send(at, 'POST', '/notes', { name: `note ${at}` })),
       )
       assert.deepEqual([...new Set(created.map(({ status }) => status))], [201])
     })
 
-    it('is replaced if an error is thrown outside of a request', async () => {
-      await clients.send(1, 'POST', '/notes', { name: 'crash' }).catch(() => {})
+    it('is replaced if an error is thrown outside a request', async () => {
+      await on.clients.send(1, 'POST', '/notes', { name: 'crash' }).catch(() => {})
       await eventually('a thread is replaced', async () => linesWith('thread replaced') === 2)
-      assert.match(service.output(), /crashed outside of a request/)
-      const read = await clients.each('GET', '/notes?limit=1')
+      assert.match(on.service.output(), /crashed outside of a request/)
+      const read = await on.clients.each('GET', '/notes?limit=1')
       assert.deepEqual([...new Set(read.map(({ status }) => status))], [200])
     })
   })

@@ -49,7 +49,7 @@ describe('a server with a certificate from localCertificates', () => {
   let port: number
   const server = createServer((_request, response) => response.end('hello'))
 
-  /** Connects to 127.0.0.1, accepting the server only as `name` and trusting only the CA file. */
+  /** Connects to `host`, accepting the server only as `name` and trusting only `ca`. */
   function reach(name: string, ca = text(certificates.authorityFile), host = '127.0.0.1'): Promise<string> {
     const identity = (_host: string, peer: Parameters<typeof checkServerIdentity>[1]) => checkServerIdentity(name, peer)
     return new Promise((resolve, reject) => {
@@ -117,7 +117,7 @@ describe('localCertificates on disk', () => {
     assert.deepEqual(second, { ...first, created: false })
   })
 
-  it('reuses a leaf that is valid for 30 more days and renews it after that; the CA stays the same', async () => {
+  it('renews a leaf that is valid for less than 30 more days, otherwise reuses it; the CA stays the same', async () => {
     const folder = emptyFolder()
     const first = await localCertificates(folder, [], at(START))
     const authority = text(first.authorityFile)
@@ -146,7 +146,7 @@ describe('localCertificates on disk', () => {
     empty: () => '',
     'half-written': (pem) => pem.slice(0, pem.length / 2),
     'missing its key': (pem) => pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
-    "combined with another leaf's key": (pem) => anotherKey() + pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
+    'combined with a different key': (pem) => anotherKey() + pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
   }
   for (const [name, change] of Object.entries(damage)) {
     it(`replaces a leaf that is ${name}`, async () => {
@@ -269,8 +269,8 @@ describe('localCertificates with hostnames', () => {
   }
 })
 
-describe('localCertificates in several concurrent processes', () => {
-  it('creates one CA and matching pairs, both in each process and on disk', async () => {
+describe('localCertificates called concurrently', () => {
+  it('creates one CA and matching pairs in several processes, and on disk', async () => {
     const folder = emptyFolder()
     const module = JSON.stringify(new URL('../../src/tls/certificates.ts', import.meta.url).href)
     const script = `const { localCertificates } = await import(${module})
@@ -287,7 +287,7 @@ describe('localCertificates in several concurrent processes', () => {
     assert.deepEqual(readdirSync(folder).sort(), ['authority.crt', 'authority.key', 'server.pem'])
   })
 
-  it('creates one CA and matching pairs, even if concurrent calls interleave in one process', async () => {
+  it('creates one CA and matching pairs, even if the calls interleave in one process', async () => {
     const folder = emptyFolder()
     const calls = Array.from({ length: 8 }, () => localCertificates(folder, [], at(START)))
     for (const certificates of await Promise.all(calls)) assertSound(certificates)

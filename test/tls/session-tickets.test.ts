@@ -20,7 +20,7 @@ import { later } from '../support/timers.ts'
 const hourMs = 3_600_000
 
 forEachEngine(({ database }) => {
-  describe('TLS session tickets of two nodes', () => {
+  describe('two nodes with TLS session tickets', () => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-tickets-'))
     const seals = sealer(randomBytes(32), randomBytes)
     const clock = { now: Date.parse('2026-01-01T00:00:00Z') }
@@ -54,14 +54,14 @@ forEachEngine(({ database }) => {
     }
 
     for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
-      it(`resume a ${version} session of the other node`, async () => {
+      it(`resume a ${version} session that began on the other node`, async () => {
         const [one, other] = [await node(), await node()]
         const first = await handshake(one.server, version)
         assert.equal(first.isReused, false)
         assert.equal((await handshake(other.server, version, first.session)).isReused, true)
       })
 
-      it(`are not accepted with a ${version} session older than the key, by either node (T-HTTP-17)`, async () => {
+      it(`do not resume a ${version} session that began 12 hours ago, on either node (T-HTTP-17)`, async () => {
         const [one, other] = [await node(), await node()]
         const first = await handshake(one.server, version)
         clock.now += 12 * hourMs
@@ -73,7 +73,7 @@ forEachEngine(({ database }) => {
       })
     }
 
-    it('keep their key until it is due, and then replace it in the database', async () => {
+    it('use one key for 12 hours; then it is replaced in the database', async () => {
       const { reload } = await node()
       const stored = () =>
         db.read.selectFrom('settings').selectAll().where('name', '=', 'tls-session-tickets').execute()
@@ -90,7 +90,7 @@ forEachEngine(({ database }) => {
   })
 })
 
-/** Sends a request on a new connection; returns whether the session was resumed, and the session that the server issued. */
+/** Sends a request on a new connection; returns whether the session was resumed, and a session to resume next. */
 async function handshake(server: Server, version: SecureVersion, session?: Buffer) {
   const socket = connect({
     ...{ port: (server.address() as AddressInfo).port, host: '127.0.0.1', rejectUnauthorized: false },

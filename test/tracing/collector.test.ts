@@ -40,7 +40,7 @@ function exporting(url: string, env: Record<string, string> = {}) {
 }
 
 describe('a collector', () => {
-  it('that never responds delays a shutdown only until the export times out, here after two seconds', async (t) => {
+  it('that never responds delays a shutdown by at most two seconds; the lost spans are reported', async (t) => {
     const sockets: Socket[] = []
     const server = createServer((socket) => sockets.push(socket))
     await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -65,7 +65,7 @@ describe('a collector', () => {
     )
   })
 
-  it('that refuses spans is reported once a minute, with the number of refused spans', async (t) => {
+  it('that refuses spans is reported at most once a minute and at shutdown, with the number of spans', async (t) => {
     const { received, url } = await collector(t)
     received.status = 400
     const { clock, lost, tracing, request } = exporting(`${url}/v1/traces`)
@@ -90,7 +90,7 @@ describe('a collector', () => {
     )
   })
 
-  it('that responds again gets the later spans, and the lost ones are reported before the shutdown ends', async (t) => {
+  it('that works again loses no more spans; the earlier losses are reported before the shutdown ends', async (t) => {
     const { received, url } = await collector(t)
     received.status = 400
     const { lost, tracing, request } = exporting(`${url}/v1/traces`)
@@ -116,7 +116,7 @@ describe('a collector', () => {
     ['parentbased_traceidratio', { OTEL_TRACES_SAMPLER_ARG: '1.0' }, ['01', '01', '00']],
   ]
   for (const [sampler, more, expected] of sampled) {
-    it(`gets only the spans that ${sampler} samples`, async (t) => {
+    it(`receives only the spans that ${sampler} samples`, async (t) => {
       const { received, url } = await collector(t)
       const { tracing, request } = exporting(`${url}/v1/traces`, { OTEL_TRACES_SAMPLER: sampler, ...more })
       const flags = [null, traceparent('01'), traceparent('00')].map((parent) => request(parent).slice(-2))
@@ -130,7 +130,7 @@ describe('a collector', () => {
 describe('the URL for traces', () => {
   const urlIn = (env: Record<string, string>) => tracesUrlOf(readConfig(env))
 
-  it('is the endpoint plus /v1/traces, the endpoint for traces if set, or null if tracing is off', () => {
+  it('is the traces endpoint if set, else the endpoint plus /v1/traces, or null if tracing is off', () => {
     const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318/' }
     assert.equal(urlIn(endpoint), 'http://collector:4318/v1/traces')
     assert.equal(urlIn({ ...endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://b/x' }), 'https://b/x')

@@ -43,7 +43,7 @@ async function serviceOn(t: TestContext, databaseUrl: string, env: Record<string
 
 forEachEngine((engine) => {
   describe('exported traces', () => {
-    it('connect a request, its report job and the webhook call, without query strings or the webhook’s path', async (t) => {
+    it('connect a request, its report job and the webhook call; contain no query string or webhook path', async (t) => {
       const place = await engine.place()
       t.after(() => place.remove())
       const { received, url } = await collector(t)
@@ -115,10 +115,10 @@ forEachEngine((engine) => {
 describe('a service without a collector', () => {
   after(killAll)
 
-  it('loads no SDK or exporter of OpenTelemetry', async () => {
+  it('loads neither the OpenTelemetry SDK nor an exporter', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-modules-'))
     const hook = join(folder, 'hook.mjs')
-    // Prints the URL of each module that is loaded, synchronously.
+    // Synchronously prints the URL of each loaded module.
     writeFileSync(
       hook,
       `import { registerHooks } from 'node:module'

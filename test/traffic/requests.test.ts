@@ -17,7 +17,7 @@ const lineOf = (requestId: string, line: Partial<AccessLine> = {}): AccessLine =
 })
 
 forEachEngine((engine) => {
-  describe('the request log', () => {
+  describe('the request log (GET /api/requests)', () => {
     let db: Database
     let service: TestApp
     let log: ReturnType<typeof requestLog>
@@ -87,20 +87,20 @@ forEachEngine((engine) => {
       }
     })
 
-    it('404 for another id, with how long requests are kept', async () => {
+    it('404 for an unknown id; the error says how long requests are kept', async () => {
       const response = await get('/api/requests/no-such-request')
       assert.equal(response.statusCode, 404)
       assert.match(response.json().detail, /kept for 24 hours; each node stores at most 100 a second/)
     })
 
-    it('404 that names the setting if no requests are stored', async () => {
+    it('404 that names PLINTH_REQUEST_LOG_RATE if it is 0', async () => {
       const silent = await testApp(db, { requestLogRate: 0 })
       const response = await silent.send({ url: '/api/requests/no-such-request', token: admin })
       assert.match(response.json().detail, /PLINTH_REQUEST_LOG_RATE is 0/)
       await silent.app.close()
     })
 
-    it('403 without the scope admin', async () => {
+    it('403 without the admin scope', async () => {
       assert.equal((await service.send({ url: '/api/requests' })).statusCode, 403)
       assert.equal((await service.send({ url: '/api/requests/some-request' })).statusCode, 403)
     })
@@ -145,14 +145,14 @@ forEachEngine((engine) => {
       assert.equal(await idsOf('&clientId=unknown'), '')
     })
 
-    it('400 for a status that is neither a code nor a class', async () => {
+    it('400 for a status that is neither a code nor a class, and for an invalid cursor', async () => {
       for (const status of ['4', '6xx', 'error', '20x']) {
         assert.equal((await get(`/api/requests?status=${status}`)).statusCode, 400, status)
       }
       assert.equal((await get('/api/requests?cursor=nonsense')).statusCode, 400)
     })
 
-    it('stores errors first, then writes, then reads, and reports how many are missing', async () => {
+    it('prefers errors to writes and writes to reads, and reports how many are missing', async () => {
       const small = logOn({ rate: 3 })
       for (const at of [1, 2, 3, 4]) small.add(lineOf(`read-${at}`))
       for (const at of [1, 2]) small.add(lineOf(`write-${at}`, { method: 'POST', status: 201 }))
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       assert.equal(missing, 4)
     })
 
-    it('stores every 5xx, and 4xx up to half of the rate while other responses need it', async () => {
+    it('stores every 5xx, but 4xx only up to half the rate if other responses need the rest', async () => {
       const small = logOn({ rate: 10 })
       const add = (count: number, id: string, line: Partial<AccessLine>) => {
         for (let at = 1; at <= count; at++) small.add(lineOf(`${id}-${at}`, line))
@@ -184,7 +184,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await countsOf(), { refused: 8, read: 2 })
     })
 
-    it('stores failed health checks and files of the console, but not successful ones', async () => {
+    it('stores failed requests for health checks and console files, but not successful ones', async () => {
       const file = { route: '/console/assets/:file' }
       await add(lineOf('probe-live', { route: '/livez' }), lineOf('probe-failed', { route: '/readyz', status: 503 }))
       await add(lineOf('console-file', file), lineOf('console-gone', { ...file, status: 404 }))
@@ -192,7 +192,7 @@ forEachEngine((engine) => {
       assert.equal(missing, 0)
     })
 
-    it('loses only its rows while the database is down, and reports the first error', async () => {
+    it('loses only the requests made while the database is down, and reports only the first error', async () => {
       let isDown = true
       const write: Database['write'] = (unit) => (isDown ? Promise.reject(new Error('down')) : db.write(unit))
       const cut = logOn({ db: { ...db, write } })
@@ -208,7 +208,7 @@ forEachEngine((engine) => {
       assert.equal(errors.length, 1)
     })
 
-    it('stores a long path shortened, and finds the newest of several requests with one id', async () => {
+    it('truncates long paths, and returns the newest of several requests with the same id', async () => {
       await add(lineOf('repeated', { status: 500 }), lineOf('repeated', { path: `/${'x'.repeat(2_000)}` }))
       const { path, status } = (await get('/api/requests/repeated')).json()
       assert.deepEqual([path.length, status], [500, 200])

@@ -27,7 +27,7 @@ describe('busiestKeys', () => {
 })
 
 describe('busiestKeys with keys that count together', () => {
-  it('counts a network with more addresses than it has room for as one key', () => {
+  it('counts all addresses of a network as one key, even if there are more than it can hold', () => {
     const counter = busiestKeys(100, 10, (key) => key.split('.')[0] ?? '')
     for (let at = 0; at < 1_000; at++) counter.count(`network.${at}`, 0)
     for (let at = 0; at < 30; at++) for (let times = 0; times < 5; times++) counter.count(`single ${at}`, 0)
@@ -67,13 +67,13 @@ forEachEngine((engine) => {
     }
     const keysIn = (view: { busiest: { key: string | null; requests: number }[] }) =>
       view.busiest.map(({ key, requests }) => [key, requests])
-    /** Moves the clock to just after the end of the minute, and stores the minute. */
+    /** Advances the clock just past the end of the minute, and stores the counts of the minute. */
     const endMinute = async (...counters: { flush: () => Promise<void> }[]) => {
       now = Math.floor(now / minuteMs) * minuteMs + minuteMs + 6_000
       for (const one of [counter, ...counters]) await one.flush()
     }
 
-    it('200 with the responses of the last complete minute by client, of all nodes, with names', async () => {
+    it('200 with the responses of all nodes in the last complete minute, by client, with names', async () => {
       const machine = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
       const made = await service.send({ method: 'POST', url: '/api/clients', payload: machine, scopes: 'admin' })
       const partner = made.json().id
@@ -175,7 +175,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('lists the 100 busiest, and adds up the others', async () => {
+    it('lists the 100 busiest clients, and adds up the others', async () => {
       now = start + 10 * hourMs
       await counter.flush()
       for (let at = 0; at < 700; at++) counter.count(line(`cli_${at}`))
@@ -188,7 +188,7 @@ forEachEngine((engine) => {
       assert.equal(view.others.requests, 703 - 4 - 99)
     })
 
-    it('counts the addresses of an IPv6 network (/64) together, but not those of IPv4', async () => {
+    it('counts the addresses of an IPv6 /64 network together, but each IPv4 address separately', async () => {
       now = start + 20 * hourMs
       const other = counterOn('nod_c')
       for (let at = 1; at <= 3; at++) other.count(line('cli_a', '7', 200, `2001:db8:1:2::${at}`))
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
       assert.deepEqual([busiest, total.requests], [[], 0])
     })
 
-    it('400 for an unknown key or window; 403 without the scope admin', async () => {
+    it('400 for an unknown `by` or `window`, 403 without the admin scope, 401 without a token', async () => {
       for (const query of ['?by=path', '?by=client&window=week']) {
         const response = await service.send({ url: `/api/traffic${query}`, token: admin })
         assert.equal(response.statusCode, 400, query)
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
       assert.equal((await service.send({ url: '/api/traffic?by=client', scopes: null })).statusCode, 401)
     })
 
-    it('loses the counts of a minute that cannot be stored, and reports the error', async () => {
+    it('reports an error if the counts of a minute cannot be stored', async () => {
       const write: Database['write'] = () => Promise.reject(new Error('down'))
       const cut = counterOn('nod_c', { ...db, write })
       cut.count(line('cli_lost'))
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
       assert.equal(errors.length, 1)
     })
 
-    it('removes minutes after two hours, and hours after a day', async () => {
+    it('removes the counts of minutes within three hours, and the counts of hours within 26 hours', async () => {
       const periods = async () => {
         const rows = await db.read.selectFrom('traffic').select('period').distinct().orderBy('period').execute()
         return rows.map(({ period }) => period)

@@ -118,7 +118,7 @@ onSqlite((engine) => {
       })
 
       for (const [status, path, sent = {}] of answers) {
-        // The document of the whole service does not belong to a version.
+        // Without a prefix, these paths do not belong to a version.
         if (prefix === '' && /^\/(openapi|nothing)/.test(path)) continue
         it(`${status} with Deprecation, Sunset and a single Link to the successor: ${sent.method ?? 'GET'} ${path.slice(0, 60)}`, async () => {
           const answer = await send(prefix + path, sent)
@@ -141,7 +141,7 @@ onSqlite((engine) => {
     })
   }
 
-  describe('paths outside the deprecated version', () => {
+  describe('a service with a deprecated version', () => {
     const others = [
       '/v2/products',
       '/v2/products/99',
@@ -160,23 +160,23 @@ onSqlite((engine) => {
       '/',
       '/.well-known/webhook-keys.json',
     ]) {
-      it(`have no deprecation headers (${path})`, async () => {
+      it(`sends no deprecation headers for a path outside that version (${path})`, async () => {
         const { headers } = await send(path)
         for (const name of ['deprecation', 'sunset']) assert.equal(headers[name], undefined)
         assert.doesNotMatch(String(headers.link), /successor/)
       })
     }
 
-    it('301 without deprecation headers over plain HTTP, because the response over HTTPS has them', async () => {
+    it('sends a 301 without deprecation headers over plain HTTP, even for the deprecated version', async () => {
       const answer = await send('/v1/products', { headers: { 'x-forwarded-proto': 'http' } })
       assert.deepEqual([answer.statusCode, answer.headers.deprecation], [301, undefined])
     })
 
-    it('404 for an unknown version', async () => {
+    it('sends a 404 for an unknown version', async () => {
       assert.equal((await send('/v3/products')).json().errorCode, 'RESOURCE_NOT_FOUND')
     })
 
-    it('200 for v1 with Deprecation, Sunset and Link exposed to pages from an allowed origin', async () => {
+    it('exposes Deprecation, Sunset and Link to pages from an allowed origin', async () => {
       const { headers } = await send('/v1/products', { headers: { origin } })
       const exposed = String(headers['access-control-expose-headers']).split(', ')
       for (const name of ['Deprecation', 'Sunset', 'Link']) assert.ok(exposed.includes(name), name)
@@ -199,7 +199,7 @@ onSqlite((engine) => {
     })
   })
 
-  it('417 with Deprecation, Sunset and Link for an unsupported Expect; 200 with HTTP/1.0', async () => {
+  it('417 with the headers of a deprecated version for an unsupported Expect; 200 with HTTP/1.0', async () => {
     const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
     for (const path of ['/v1/products', '/products']) {
       const answer = await sendRaw(service, [`GET ${path} HTTP/1.1`, ...head])

@@ -13,7 +13,7 @@ forEachEngine((engine) => {
     const plan = (version: string, scopes = 'admin') =>
       service.send({ url: `/api/versions/${version}/retirement`, scopes })
 
-    it('200 with the callers, the webhooks, the results and the setting; nothing changes', async () => {
+    it('200 with the callers, the webhooks, the number of unexpired results, and the setting that retires the version', async () => {
       const client = { id: 'billing', name: 'Billing', scopes: ['webhooks:write'], grants: ['client_credentials'] }
       await createClient(service.db, sealer, builtIn.scopes, client)
       const at = new Date(service.clock.now).toISOString()
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       assert.deepEqual([successor, setting], [undefined, undefined])
     })
 
-    it('404 with the known versions, 403 without the scope admin, 401 without a token', async () => {
+    it('404 with the known versions, 403 without the admin scope, 401 without a token', async () => {
       const answer = await plan('v9')
       assert.equal(answer.statusCode, 404)
       assert.match(answer.json().detail, /use one of v0, v1, v2/)

@@ -59,7 +59,7 @@ onSqlite((engine) => {
       assert.deepEqual([answer.statusCode, answer.headers['access-control-allow-origin']], [410, origin])
     })
 
-    it('410 for any spelling of the version prefix, 400 for an ambiguous request', async () => {
+    it('410 for any spelling of the version prefix, 400 for a repeated Authorization header', async () => {
       const ask = (target: string, ...more: string[]) =>
         sendRaw(service, [
           `GET ${target} HTTP/1.1`,
@@ -77,7 +77,7 @@ onSqlite((engine) => {
       assert.equal((await ask('/v0/x', 'Authorization: a', 'Authorization: b')).status, 400)
     })
 
-    it('410 with the Link for an unsupported Expect, rather than 417', async () => {
+    it('410 with a Link to the successor, rather than 417, for an unsupported Expect', async () => {
       const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
       const answer = await sendRaw(service, ['GET /v0/products HTTP/1.1', ...head])
       assert.deepEqual([answer.status, answer.headers.link], [410, '</v1/products>; rel="successor-version"'])
@@ -117,7 +117,7 @@ onSqlite((engine) => {
       assert.equal((await service.send({ url: '/nothing' })).statusCode, 404)
     })
 
-    it("is replaced with its successor in the service's document", async () => {
+    it('is replaced by its successor in /openapi.json, and does not appear in /docs', async () => {
       const { servers, paths } = (await service.send({ url: '/openapi.json' })).json()
       assert.deepEqual(servers, [{ url: 'https://plinth.test/v2' }])
       assert.ok(paths['/products'] && !paths['/products'].servers)

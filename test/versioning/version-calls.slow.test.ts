@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('are not counted for other versions, or for paths outside the versions', async () => {
+    it('are counted, but calls to other versions or to paths outside the versions are not', async () => {
       const before = await versions('/v2/api/versions')
       for (const url of ['/v0/products', '/v2/products', '/v3/products', '/livez', '/openapi.json']) {
         await call(url, { token: tokenOf('gamma') })
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('are returned with 200, as an array in v1; 403 without the admin scope', async () => {
+    it('are returned by GET /api/versions, as an array in v1; 403 without the admin scope', async () => {
       const [v0] = await versions()
       assert.deepEqual(v0, { version: 'v0', status: 'retired', successor: 'v1', clients: [] })
       assert.equal((await call('/api/versions')).statusCode, 403)
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('are added up over all nodes; the latest time is kept', async () => {
+    it('are added up over all nodes; the time of the latest call is kept', async () => {
       const other = counterOn(db)
       now = start + dayMs
       counter.count('v1', 'a node')

@@ -54,7 +54,7 @@ forEachEngine((engine) => {
       return { ...the, owner, webhookId, bound, add, rows, states, told, reported }
     }
 
-    it('fail, oldest first, if there are more than the limit, with the reason in the delivery log', async () => {
+    it('fail, oldest first, if there are more than the limit; the delivery log shows the reason', async () => {
       const the = await bounded(5)
       await the.add(5)
       assert.deepEqual(await the.states(), Array(5).fill('pending'))

@@ -5,12 +5,12 @@ import { type AddressInfo, createServer, isIPv6, type Server } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { checkTarget } from '../../src/http/ssrf-guard.ts'
 import { type SenderOptions, sender } from '../../src/webhooks/dispatch/http-client.ts'
-import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
+import type { CallOutcome } from '../../src/webhooks/dispatch/outcome.ts'
 
 const shut = { allowHttp: true, allowCidrs: [] }
 const body = Buffer.from('{}')
 
-// Notations of special-purpose addresses; in the authorities below, PORT stands for the canaries' port.
+// Notations of special-purpose addresses. In the authorities below, PORT stands for the port on which the test listens.
 const spellings = [
   ...['127.0.0.1', '127.0.0.2', '127.0.0.1.', '127.1', '127.0.1', '2130706433', '2130706434', '0x7f000001', '0x7f.1'],
   ...['0x7f.0.0.0x1', '017700000001', '0177.0.0.1', '0177.0000.0000.0001', '0177.1', '0x7F.0X0.0x0.1', '127.0x0.1'],
@@ -73,7 +73,7 @@ const addresses = [
   ],
 ]
 
-describe(`SSRF protection against ${spellings.length + authorities.length} spellings and ${addresses.length} addresses`, () => {
+describe(`SSRF protection (${spellings.length} hosts, ${addresses.length} resolved addresses)`, () => {
   const canaries: Server[] = []
   let port = 0
   let packets = 0
@@ -107,7 +107,7 @@ describe(`SSRF protection against ${spellings.length + authorities.length} spell
   })
 
   /** The fields of an outcome that the webhook's owner can see. */
-  const visible = ({ blocked: _, cause: _operators, durationMs, ...rest }: Outcome) => ({
+  const visible = ({ blocked: _, cause: _operators, durationMs, ...rest }: CallOutcome) => ({
     ...rest,
     durationMs: durationMs % 100,
   })
@@ -121,7 +121,7 @@ describe(`SSRF protection against ${spellings.length + authorities.length} spell
     return one.post({ url, headers: {}, body }).finally(() => one === client || one.close())
   }
 
-  it('T-SSRF-01 T-SSRF-02 T-SSRF-07 opens no socket for any spelling, and reports the endpoint as unreachable', async () => {
+  it('T-SSRF-01 T-SSRF-02 T-SSRF-07 opens no socket for any blocked host, and reports it as unreachable', async () => {
     const texts = [...spellings.map((host) => `${host}:PORT`), ...authorities]
     for (const text of texts) {
       for (const scheme of ['http', 'https']) {
@@ -178,7 +178,7 @@ describe(`SSRF protection against ${spellings.length + authorities.length} spell
     assert.deepEqual([packets, open.blocked, shutPort.blocked, refused.blocked], [0, true, true, false])
   })
 
-  it('sanity check: the canaries record each socket and each packet of allowed calls', async () => {
+  it('sanity check: the listeners record each socket and each packet of allowed calls', async () => {
     const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] }
     const hosts = canaries.map((canary) => (canary.address() as AddressInfo).address)
     assert.ok(hosts.includes('127.0.0.1') && hosts.includes('127.0.0.2'))

@@ -10,7 +10,7 @@ import type { Database } from '../../src/storage/database.ts'
 import { localCertificates } from '../../src/tls/certificates.ts'
 import { type FailureLine, failureLog } from '../../src/webhooks/dispatch/failure-log.ts'
 import { type SenderOptions, sender } from '../../src/webhooks/dispatch/http-client.ts'
-import type { Outcome, Recorded } from '../../src/webhooks/dispatch/outcome.ts'
+import type { CallOutcome, RecordedAttempt } from '../../src/webhooks/dispatch/outcome.ts'
 import type { Due } from '../../src/webhooks/queue/claim.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { batch, dispatching, newOwner, outcomes, policy, steps } from '../support/webhooks.ts'
@@ -26,13 +26,13 @@ async function listening(t: TestContext, server: Server): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-async function outcomeOf(t: TestContext, url: string, options: Partial<SenderOptions> = {}): Promise<Outcome> {
+async function outcomeOf(t: TestContext, url: string, options: Partial<SenderOptions> = {}): Promise<CallOutcome> {
   const client = sender({ policy, timeoutMs: 300, now: Date.now, ...options })
   t.after(() => client.close())
   return client.post({ url, headers: {}, body: Buffer.from('{}') })
 }
 
-const both = ({ error, cause }: Outcome) => [error, cause]
+const both = ({ error, cause }: CallOutcome) => [error, cause]
 
 describe('the cause of a failed call', () => {
   it('is the resolver’s error code for a name that does not resolve', async (t) => {
@@ -98,7 +98,7 @@ describe('the failed-call log', () => {
   const due = { id: 'dlv_1', webhookId: 'whk_1', lane: 'whk_1', url, attempts: 2 } as Due
   const at = { startedAt: '', due }
   const next = { state: 'pending', nextAttemptAt: '2026-03-01T12:05:00.000Z' } as const
-  const of = (cause: string, more: Partial<Due> = {}): Recorded => ({
+  const of = (cause: string, more: Partial<Due> = {}): RecordedAttempt => ({
     tried: { ...at, due: { ...due, ...more }, outcome: { ...outcomes.failed, error: 'unreachable', cause } },
     ...next,
   })
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('ends a delivery unsent, with a reason and a log line, if the webhook was paused first', async () => {
+    it('ends a delivery unsent, with a reason and a log line, if the webhook was paused before the call', async () => {
       const lines: FailureLine[] = []
       const onRecorded = failureLog({ now: () => clock.now, warn: (line) => lines.push(line) })
       const the = await one(outcomes.delivered, { onRecorded })

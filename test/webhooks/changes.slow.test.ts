@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       audience?: string | null
       createdAt?: string
     }
-    /** Adds deliveries like a fan-out, each created a second after the previous one. */
+    /** Adds deliveries, by default each a second after the previous one; returns their ids. */
     const deliver = async (webhookId: string, stored: StoredDelivery[]): Promise<string[]> => {
       const { callbackUrl: url } = await rowOf(webhookId)
       const rows = stored.map(({ status = 'failed', type = 'report.failed', audience = null, createdAt }, n) => {
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
         ])
       })
 
-      it('412 for an outdated entity tag, without a change; only one of ten concurrent requests succeeds (T-RACE-01)', async () => {
+      it('412 for a wrong entity tag, without a change; only one of ten concurrent requests succeeds (T-RACE-01)', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}`
         const stale = { headers: { 'if-match': '"2"' } }
@@ -172,7 +172,7 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).revision, 1)
       })
 
-      it('409 if another webhook has the same event and address', async () => {
+      it('409 if another webhook of the owner has the same event and address', async () => {
         const { event, callbackUrl } = await register()
         const { id } = await register()
         await refused(409, 'DUPLICATE_RESOURCE', 'PATCH', `/api/webhooks/${id}`, { event, callbackUrl })
@@ -238,7 +238,7 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).scopes, 'webhooks:write')
       })
 
-      it('200 for a pause, after which waiting deliveries have failed; completed deliveries do not change', async () => {
+      it('200 for a pause: waiting deliveries fail, and completed deliveries do not change', async () => {
         const { id } = await register()
         const [waiting, delivered] = await deliver(id, [{ status: 'pending' }, { status: 'delivered' }])
         assert.equal((await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })).statusCode, 200)
@@ -258,7 +258,7 @@ forEachEngine((engine) => {
         { status: 'delivered', type: 'webhook.test' },
       ]
 
-      it('200 newest or oldest first, filtered as requested', async () => {
+      it('200 with deliveries, newest or oldest first, filtered as requested', async () => {
         const { id } = await register()
         const ids = await deliver(id, stored)
         const listed = async (query: string) => {
@@ -421,7 +421,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await rounds(ids), ['failed 0', 'failed 0'])
       })
 
-      it('422 for an invalid range or filter, 400 without a range, 404 for another owner’s webhook, 409 for a paused one', async () => {
+      it('422 for an invalid range or filter, 400 without a range, 404 for another owner, 409 if paused', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}/replay`
         for (const [payload, field] of [

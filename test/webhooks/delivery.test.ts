@@ -142,7 +142,7 @@ forEachEngine((engine) => {
       assert.deepEqual([webhookIds, calls.length, other.calls.length], [[null], 1, 1])
     })
 
-    it('fails a delivery to a one-off callback URL after a single 410', async (t) => {
+    it('fails a delivery to a one-off callback URL, without a retry, after a 410', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 410 }))
       const [delivery] = await the.settled((await the.emit(newOwner(), { callbackUrl: url })).id)
       assert.deepEqual([delivery!.status, calls.length], ['failed', 1])

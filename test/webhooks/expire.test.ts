@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await count('deliveries'), await left.execute()], [0, []])
     })
 
-    it('deletes at most 300 deliveries and attempts in one transaction, and one delivery with more attempts alone', async () => {
+    it('deletes at most 300 deliveries and attempts per transaction, or one delivery with more attempts', async () => {
       const ended = new Date(start - 31 * dayMs).toISOString()
       const attemptsOf = [...Array.from({ length: 120 }, () => 7), 400, 0, 0]
       await db.write(async (tx) => {
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('keeps a delivery, with its attempts, that is redelivered during the sweep', async () => {
+    it('keeps a delivery that is redelivered during the sweep, with its attempts', async () => {
       const the = await one(outcomes.delivered)
       await the.run()
       clock.now = start + 31 * dayMs
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
       })
       await changed.promise
       const expiring = expireDeliveries(db, now)
-      // Lets every query finish that does not have to wait for the transaction.
+      // Lets every query finish except those that wait for the transaction.
       for (let n = 0; n < 20; n++) await new Promise(setImmediate)
       end.resolve()
       await Promise.all([sending, expiring])

@@ -244,7 +244,7 @@ describe('validateUrl', () => {
   })
 })
 
-// The first, a middle and the last address of each special-purpose block.
+// Addresses in special-purpose blocks, including first and last ones.
 const deniedAddresses = [
   ...['0.0.0.0', '0.1.2.3', '0.255.255.255', '10.0.0.0', '10.1.2.3', '10.255.255.255'],
   ...['100.64.0.0', '100.100.100.200', '100.127.255.255', '127.0.0.0', '127.0.0.1', '127.255.255.255'],

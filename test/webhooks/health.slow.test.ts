@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { sql } from 'kysely'
 import type { Database } from '../../src/storage/database.ts'
-import type { Outcome, Tried } from '../../src/webhooks/dispatch/outcome.ts'
-import { record } from '../../src/webhooks/dispatch/record-attempts.ts'
+import type { CallOutcome, Tried } from '../../src/webhooks/dispatch/outcome.ts'
+import { recordAttempts } from '../../src/webhooks/dispatch/record-attempts.ts'
 import { claimDue } from '../../src/webhooks/queue/claim.ts'
 import { defaultEndpointLimits, scheduleEndpointQueues } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { slotsOf } from '../../src/webhooks/queue/shares.ts'
@@ -33,12 +33,12 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Creates an endpoint and calls it with a given outcome; `call` makes another call, with one attempt, after a delay. */
-    async function endpoint(first: Outcome) {
+    /** Creates an endpoint and calls it once, with this outcome; `call` makes another call after a delay. */
+    async function endpoint(first: CallOutcome) {
       let response = first
       const the = await one(() => response, { schedule: [0], limits })
       await the.run()
-      const call = async (afterMs: number, outcome: Outcome) => {
+      const call = async (afterMs: number, outcome: CallOutcome) => {
         clock.now += afterMs
         response = outcome
         await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
           .where('type', '=', type)
         return (await query.where('exceptWebhook', '=', the.webhookId).execute()).map(({ body }) => JSON.parse(body))
       }
-      const responses = (outcome: Outcome) => {
+      const responses = (outcome: CallOutcome) => {
         response = outcome
       }
       return { ...the, call, responses, eventsOf, row: () => the.webhook(the.webhookId) }
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
 
     it('does not count a failed test call as a failure, but counts a successful one as a success', async () => {
       const { call, row, owner, webhookId, emit, deliveries, run, responses } = await endpoint(delivered)
-      const test = async (outcome: Outcome) => {
+      const test = async (outcome: CallOutcome) => {
         responses(outcome)
         const { id } = await emit(owner)
         await fan(batch([{ eventId: id }]))
@@ -149,12 +149,12 @@ forEachEngine((engine) => {
       }
       const [recorded, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
       const failing = db.write(async (tx) => {
-        await record(tx, options, [bad])
+        await recordAttempts(tx, options, [bad])
         recorded.resolve()
         await end.promise
       })
       await recorded.promise
-      const succeeding = db.write((tx) => record(tx, options, [good]))
+      const succeeding = db.write((tx) => recordAttempts(tx, options, [good]))
       if (engine.name === 'postgres') await eventually('the other waits for the lane', () => isWaiting(db))
       end.resolve()
       await Promise.all([failing, succeeding])

@@ -23,7 +23,7 @@ describe('grant', () => {
     assert.deepEqual([count, floorMs], [0, now + leaseMs])
   })
 
-  it('lets at most ten calls start in any second, whenever deliveries arrive', () => {
+  it('allows at most ten calls to start in any second, whenever deliveries arrive', () => {
     const steps = fc.array(fc.record({ pauseMs: fc.nat(400), waiting: fc.nat(12), inFlight: fc.nat(4) }), {
       minLength: 20,
     })
@@ -57,7 +57,7 @@ describe('grant', () => {
     assert.equal(grant({ ...open, inFlight: 1 }, now + 3_000, defaultEndpointLimits, leaseMs).count, 0)
   })
 
-  it('blocks no endpoint for longer than the maximum pause when the clock is set back', () => {
+  it('blocks no endpoint for longer than the maximum pause, even if the clock is set back', () => {
     const openUntil = new Date(now + 3_600_000).toISOString()
     const { floorMs } = grant(
       { ...well, failures: 10, openUntil, recent: [now + 3_600_000] },
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Subscribes a new owner's webhook to a URL and adds events for it. */
+    /** Adds a webhook of a new owner with this URL, and events for it. */
     async function waiting(url: string, count: number) {
       const the = steps(db, queue)
       const owner = newOwner()
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       return { ...the, owner, webhookId, rows }
     }
 
-    /** Starts a dispatcher; its calls stay in flight until the test ends them. */
+    /** Returns a `post` function whose calls stay in flight until the test resolves them with an outcome. */
     function stalled() {
       const held: ((outcome: typeof failed | typeof delivered) => void)[] = []
       let begun = 0
@@ -207,7 +207,7 @@ forEachEngine((engine) => {
         )
       })
 
-    it('wait after ten failures without being rescheduled, while one call at a time tests the endpoint', async () => {
+    it('wait after ten failures and keep their due time, while single calls test the endpoint', async () => {
       const { rows } = await waiting('https://dead.test/', 14)
       let response: typeof failed | typeof delivered = failed
       let calls = 0
@@ -270,7 +270,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('take turns if there are more endpoints than concurrent calls: each gets one call before any gets a second', async () => {
+    it('take turns if there are more endpoints than call slots: each gets one call before any gets two', async () => {
       const urls = Array.from({ length: 30 }, (_, n) => `https://turn-${n}.test/${randomBytes(4).toString('hex')}`)
       const all = await Promise.all(urls.map((url) => waiting(url, 1)))
       const order: string[] = []

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Database } from '../../src/storage/database.ts'
-import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
+import type { CallOutcome } from '../../src/webhooks/dispatch/outcome.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { dispatching, outcomes } from '../support/webhooks.ts'
 
@@ -19,7 +19,10 @@ forEachEngine((engine) => {
     })
 
     /** Creates a delivery and changes its webhook's address during the first call, which then has the given outcome. */
-    async function movedDuring(outcome: Outcome, meanwhile: (eventId: string) => Promise<unknown> = async () => {}) {
+    async function movedDuring(
+      outcome: CallOutcome,
+      meanwhile: (eventId: string) => Promise<unknown> = async () => {},
+    ) {
       const response = async () => {
         if (the.sent.length > 1) return delivered
         await meanwhile(the.event.id)
@@ -31,7 +34,7 @@ forEachEngine((engine) => {
       return the
     }
 
-    it('gets the retry at its new address; the outcome at the old address does not affect its health', async () => {
+    it('gets retries at its new address; a failed call to the old address does not affect its health', async () => {
       const the = await movedDuring(failed)
       const { status, failingSince } = await the.webhook(the.webhookId)
       assert.deepEqual([status, failingSince], ['active', null])
@@ -67,7 +70,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('gets no retries for events that its new scopes exclude, but a call in flight may succeed', async () => {
+    it('gets no retries of events that its new scopes exclude; a call in flight may still succeed', async () => {
       const hide = (eventId: string) =>
         db.write((tx) => tx.updateTable('events').set({ audience: 'users:read' }).where('id', '=', eventId).execute())
       const unsuccessful = await movedDuring(failed, hide)

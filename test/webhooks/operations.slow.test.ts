@@ -87,7 +87,7 @@ forEachEngine((engine) => {
         assert.equal(calls.length, 2)
       })
 
-      it('202 with the example of the requested event type, in the webhook’s payload style', async () => {
+      it('202: sends the example of the requested event type, in the webhook’s payload style', async () => {
         const { url, calls } = await service.receiver()
         const { id, secret } = await register(url, { payloadStyle: 'envelope' })
         await ended(id, (await post(`/api/webhooks/${id}/test`, { event: 'user.created' })).id)
@@ -276,7 +276,7 @@ forEachEngine((engine) => {
       await product()
       await receiver.called(1)
       const [{ id: deliveryId }] = (await call('GET', `/api/webhooks/${id}/deliveries`)).json()
-      // At most two more attempts follow, regardless of how far the first two got.
+      // At most two more attempts follow, whether or not the first two have been made.
       await post(`/api/webhooks/${id}/deliveries/${deliveryId}/redeliver`)
       const { attempts, status } = await ended(id, deliveryId)
       assert.equal(status, 'failed')
@@ -329,7 +329,7 @@ forEachEngine((engine) => {
         await receiver.called(1)
       })
 
-      it('200 when a disabled webhook is set to active: its reason is cleared, and it no longer counts as failing', async () => {
+      it('200 for setting a disabled webhook to active, which clears the reason and failingSince', async () => {
         const receiver = Object.assign(await service.receiver(), { status: (n: number) => (n === 1 ? 410 : 204) })
         const { id } = await register(receiver.url, { event: 'product.created' })
         await product()

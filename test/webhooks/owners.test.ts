@@ -25,7 +25,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.fromEntries(owners), { [the.webhookId]: the.owner, null: causer })
     })
 
-    /** Creates a user who has logged in with a client. */
+    /** Creates a user; `owner` is this user, logged in with a client. */
     async function person() {
       const key = `u${++people}@example.com`
       const user = { name: key, nameKey: key, email: key, emailKey: key, address: null, phone: null, revision: 1 }

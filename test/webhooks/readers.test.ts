@@ -47,7 +47,7 @@ forEachEngine((engine) => {
       return { the, broken, brokenId, sound, soundId, access, errors, retries, fan }
     }
 
-    it('do not affect deliveries to other owners; they are logged once per batch and evaluated again later', async () => {
+    it('do not affect deliveries to other owners; the error is logged once per batch, and the rules are tried again later', async () => {
       const { the, broken, brokenId, soundId, errors, retries, fan } = await twoOwners()
       const [first, second] = [await the.emit(newOwner(), ofEverybody), await the.emit(newOwner(), ofEverybody)]
       await fan([{ eventId: first.id }, { eventId: second.id }])
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.equal(retries.length, 2)
     })
 
-    it('are evaluated again five times within about eleven hours; then the owner does not get the event', async () => {
+    it('are retried five times over about eleven hours, after which the owner does not get the event', async () => {
       const { the, soundId, retries, fan } = await twoOwners()
       const { id } = await the.emit(newOwner(), ofEverybody)
       let jobs: FanOutJob[] = [{ eventId: id }]
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('postpone a waiting delivery; other deliveries are sent', async () => {
+    it('postpone a waiting delivery, but not deliveries to other owners', async () => {
       const { the, brokenId, soundId, access } = await twoOwners()
       const { id } = await the.emit(newOwner(), ofEverybody)
       await dispatchers.fan(batch([{ eventId: id }]))

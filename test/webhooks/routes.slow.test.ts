@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     let nowMs = start
     const left: unknown[] = []
 
-    /** Registers the plugins with stubs for authentication and the error policy, and records what the handlers return. */
+    /** Registers the plugins with stubs for authentication and the error policy; records what the handlers return. */
     async function appWith(options: Partial<WebhooksOptions> = {}): Promise<FastifyInstance> {
       const made = Fastify()
       made.decorateRequest('caller', null)
@@ -239,7 +239,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/webhooks/{id}', () => {
-      it('200 without the secret; the handler passes on revision and updatedAt for the validators', async () => {
+      it('200 without the secret; the handler returns revision and updatedAt for ETag and Last-Modified', async () => {
         const { secret, ...created } = (await post(fresh({ headers: { 'X-A': '1' } }))).json()
         left.length = 0
         const response = await get(`/api/webhooks/${created.id}`)
@@ -271,9 +271,9 @@ forEachEngine((engine) => {
         }
       })
 
-      it('200 with the owner’s ids for administrators, but not for the owner', async () => {
+      it('200 with ownerClient and ownerSubject for administrators, but not for the owner', async () => {
         const owner = { client: 'cli_app', subject: '42' }
-        // The newest webhook in this suite.
+        // Makes the next webhook the newest one in this suite.
         nowMs = start + 3_600_000
         const { id } = (await post(fresh(), owner)).json()
         const admin = { client: 'cli_root', scopes: ['admin'] }
@@ -370,7 +370,7 @@ forEachEngine((engine) => {
         assert.equal((await get('/api/webhooks?status=broken', me)).statusCode, 400)
       })
 
-      it('200 with one owner’s webhooks for an administrator, with none for another owner', async () => {
+      it('200 with one owner’s webhooks for an administrator, and with none for other callers', async () => {
         const [one, other] = [someone(), someone()]
         const first = (await post(fresh(), one)).json().id
         const second = (await post(fresh(), { ...one, subject: '42' })).json().id
@@ -439,7 +439,7 @@ forEachEngine((engine) => {
         assert.equal((await drop(id, {}, { 'if-match': '"1"' })).statusCode, 204)
       })
 
-      it('428 without If-Match if it is required, as for PATCH and rotate-secret', async () => {
+      it('428 without If-Match if it is required, also for PATCH and rotate-secret', async () => {
         const strict = await appWith({ requireIfMatch: true })
         const { id } = (await post(fresh())).json()
         const url = `/api/webhooks/${id}`
@@ -501,7 +501,7 @@ forEachEngine((engine) => {
         assert.deepEqual((await get(`/api/webhooks/${id}/deliveries`)).json(), [])
       })
 
-      it('200 with the newest deliveries first, each with its attempts, up to the requested number', async () => {
+      it('200 with at most `limit` deliveries, newest first, each with its attempts', async () => {
         const { id } = (await post(fresh())).json()
         const instants = ['2026-03-01T12:00:01.000Z', '2026-03-01T12:00:03.000Z', '2026-03-01T12:00:02.000Z']
         for (const [n, instant] of instants.entries()) await addDelivery(id, `dlv_${n}`, instant)
@@ -561,7 +561,7 @@ forEachEngine((engine) => {
         assert.deepEqual(rest, { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig' })
       })
 
-      it('has only one key after eight concurrent starts, whose private part is not stored in plain text', async () => {
+      it('has only one key after eight concurrent starts; its private part is not stored in plain text', async () => {
         await db.write((tx) => tx.deleteFrom('settings').where('name', '=', 'webhook-ed25519').execute())
         const made = await Promise.all(Array.from({ length: 8 }, () => webhookKeys(db, seal)))
         assert.equal(new Set(made.map(({ jwks }) => jwks.keys[0]!.x)).size, 1)

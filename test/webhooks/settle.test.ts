@@ -18,7 +18,7 @@ const many = settledAtOnce * 3 + 20
 const [here, there] = ['http://127.0.0.1:9/here', 'http://127.0.0.1:9/there']
 
 forEachEngine((engine) => {
-  describe('a webhook with more waiting deliveries than one transaction can end', () => {
+  describe('a webhook with more waiting deliveries than one transaction settles', () => {
     let db: Database
     const jobs: { queue: string; payload: object }[] = []
     before(async () => {
@@ -27,7 +27,7 @@ forEachEngine((engine) => {
     after(() => db.close())
 
     const enqueue: Queue['enqueue'] = async (_, queue, payload) => void jobs.push({ queue, payload })
-    /** Adds a webhook with waiting deliveries, a tenth of which require a scope that the owner's token does not have. */
+    /** Adds a webhook with waiting deliveries, a tenth of which require a scope that the owner's token lacks. */
     const waiting = async () => {
       const take = steps(db, { enqueue })
       const owner = newOwner()
@@ -111,7 +111,9 @@ forEachEngine((engine) => {
         (await the.count('status', 'failed')) + (await stillAtOldAddress(the.id)),
       )
     })
-    /** Counts deliveries claimed before the address changed; their rows keep the old address, but calls use the new. */
+    /**
+     * Counts deliveries that were claimed before their rows got the new address; calls use the new one anyway.
+     */
     const stillAtOldAddress = async (id: string) => {
       const claimed = db.read.selectFrom('deliveries').select('id').where('webhookId', '=', id)
       const rows = claimed.where('leaseUntil', 'is not', null).where('url', '=', here).where('status', '=', 'pending')

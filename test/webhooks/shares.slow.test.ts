@@ -54,7 +54,7 @@ describe('share', () => {
         const grantedInAll = [...granted.values()].reduce((sum, count) => sum + count, 0)
         assert.ok(grantedInAll <= roomFor(before, of))
         if (!mayTake(before, 'a newcomer', of) || mayTake(left, 'a newcomer', of)) return
-        // Some exhausted pool must have an owner that was granted its only slot there.
+        // In at least one exhausted pool, an owner must hold just one slot, which was granted by this call.
         const tookLast = (pool: number) => [...granted.keys()].some((owner) => left.held.get(owner)?.[pool] === 1)
         assert.ok(left.free.some((free, pool) => free <= 0 && tookLast(pool)))
       }),
@@ -75,7 +75,7 @@ describe('share', () => {
     )
   })
 
-  it('gives equal shares and leaves room for another owner, however many owners there are', () => {
+  it('gives equal shares and leaves free slots for another owner, however many owners there are', () => {
     for (const owners of [1, 2, 4, 20, 100, 255]) {
       const wanted = new Map(Array.from({ length: owners }, (_, n) => [`owner ${n}`, 1_000]))
       const { granted, left } = share(slotsOf(512, []), 0, wanted)
@@ -218,7 +218,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(ownersOf), new Set([small.owner.ownerClient]))
     })
 
-    it('are filled in one pass, even if an owner that has used up its share has many endpoint queues due earlier', async () => {
+    it('are filled in one pass, even if an owner at its limit has many endpoint queues due earlier', async () => {
       await waitingFor('crowd.test', 300)
       const flying = await claimAll(8)
       assert.ok(flying.length < 8)

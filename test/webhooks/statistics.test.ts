@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Database } from '../../src/storage/database.ts'
-import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
+import type { CallOutcome } from '../../src/webhooks/dispatch/outcome.ts'
 import { expireStatistics, statisticsOf } from '../../src/webhooks/statistics.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { batch, dispatching, outcomes } from '../support/webhooks.ts'
@@ -18,12 +18,12 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Creates an endpoint; `call` makes a call with an outcome, and `read` returns the endpoint's statistics. */
-    async function endpoint(first: Outcome) {
+    /** Creates an endpoint and calls it once; `call` makes another call, and `read` returns the statistics. */
+    async function endpoint(first: CallOutcome) {
       let outcome = first
       const the = await one(() => outcome, { schedule: [0] })
       await the.run()
-      const call = async (next: Outcome) => {
+      const call = async (next: CallOutcome) => {
         outcome = next
         await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
         await the.run()
@@ -35,9 +35,9 @@ forEachEngine((engine) => {
       }
       return { ...the, call, read }
     }
-    const took = (durationMs: number): Outcome => ({ ...delivered, durationMs })
+    const took = (durationMs: number): CallOutcome => ({ ...delivered, durationMs })
 
-    it('are empty before the first attempt, without rate and latencies', async () => {
+    it('are zero before the first attempt, without a success rate or latencies', async () => {
       const { webhookId, webhook } = await one(delivered)
       const [statistics] = await statisticsOf(db, [await webhook(webhookId)], clock.now)
       const { hours, ...rest } = statistics ?? { hours: [] }
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       assert.deepEqual([after.failingSince, after.consecutiveFailures, after.attempts], [undefined, 0, 4])
     })
 
-    it('estimate latencies within the classes of the attempts', async () => {
+    it('estimate p50 and p95 latencies within the duration ranges of the attempts', async () => {
       const { call, read } = await endpoint(took(30))
       for (let n = 0; n < 8; n += 1) await call(took(30))
       await call(took(60_000))
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       assert.ok(p95Ms > 10_000 && p95Ms <= 15_000, String(p95Ms))
     })
 
-    it('leave out attempts of 24 hours ago, which the sweep then deletes', async () => {
+    it('exclude attempts that are 24 hours old, which the sweep later deletes', async () => {
       const { read, webhookId } = await endpoint(delivered)
       clock.now += 23 * hourMs
       assert.equal((await read()).attempts, 1)

@@ -62,7 +62,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('is repeated under the same number if its sender died before recording it', async () => {
+    it('is repeated with the same number if its sender died before recording the outcome', async () => {
       const { promise: never } = Promise.withResolvers<typeof delivered>()
       let response: () => typeof delivered | Promise<typeof delivered> = () => never
       const the = await one(() => response())
@@ -81,7 +81,7 @@ forEachEngine((engine) => {
       await lost.stop(0)
     })
 
-    it('changes nothing if it ends after its lease has expired (F-ZOMBIE)', async () => {
+    it('changes nothing if its lease has expired and another sender has delivered meanwhile (F-ZOMBIE)', async () => {
       const stale = Promise.withResolvers<typeof failed>()
       let response: () => typeof failed | Promise<typeof failed> = () => stale.promise
       const the = await one(() => response())
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal((await the.webhook(the.webhookId)).failingSince, null)
     })
 
-    it('does not conflict with a concurrent deletion of the webhook: both succeed, in any order (T-WH-07)', async () => {
+    it('and a concurrent deletion of the webhook both succeed, in any order (T-WH-07)', async () => {
       for (const outcome of [failed, delivered, gone]) {
         const all = await Promise.all(Array.from({ length: 10 }, () => one(outcome)))
         const sender = await dispatch(async () => outcome)

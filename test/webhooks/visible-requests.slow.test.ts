@@ -28,7 +28,7 @@ forEachEngine((engine) => {
       assert.ok(response.statusCode < 300, response.body)
       return response.json()
     }
-    /** Waits for the first failed delivery of an event type, and returns its path. */
+    /** Waits until a delivery of an event type has failed; returns the path of the newest one. */
     const failedDelivery = async (event: string): Promise<string> => {
       const list = `/api/webhooks/${webhook}/deliveries`
       const [found] = await eventually('the delivery has failed', async () => {
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 with both for an administrator who may read the row, but only with its read scope', async () => {
+    it('200 with request and response for an administrator who may read the row and has its read scope', async () => {
       await send(people.tokens.owner, 'POST', '/notes', { tenant: 'north', text: 'a note' })
       const path = await failedDelivery('note.created')
       const asNorth = (granted: string) => token(`webhooks:read admin ${granted}`, 'crm_north')
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await isShown(asNorth(''), path), hidden)
     })
 
-    it('200 without the request for an owner who has lost access to the row, or whose token lacks the read scope', async () => {
+    it('200 without the request for an owner who lost access to the row or whose token has no read scope', async () => {
       await send(people.tokens.owner, 'POST', '/notes', { tenant: 'north', text: 'a note' })
       const path = await failedDelivery('note.created')
       const narrow = token('webhooks:read', 'cli_app', String(people.ids.owner))
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await isShown(people.tokens.owner, path), [true, true])
     })
 
-    it('200 with the request of a report event only for the owner, of a test for administrators too', async () => {
+    it('200 with the request of a report event only for its owner, and of a test also for administrators', async () => {
       await send(people.tokens.owner, 'POST', '/api/reports', { reportType: 'activity', format: 'csv' })
       const report = await failedDelivery('report.completed')
       assert.deepEqual(await isShown(people.tokens.owner, report), [true, true])

@@ -5,8 +5,8 @@ import { ApiError } from './client.ts'
 type Attempt = <Result>(content: unknown, send: (key: string) => Promise<Result>) => Promise<Result>
 
 /**
- * Returns a function that sends a request with an Idempotency-Key. The key stays the same until the service responds, so
- * that a person who tries again after a lost response does not create a second row. A changed content gets a new key.
+ * Returns a function that sends a request with an Idempotency-Key. The key stays the same until the outcome is known,
+ * so that a user who tries again after a lost response does not create a second row. Changed content gets a new key.
  */
 export function useAttempt(): Attempt {
   const open = useRef<{ text: string; key: string } | null>(null)

@@ -17,13 +17,13 @@ interface ErrorBody {
   details?: { field: string; issue: string }[]
 }
 
-/** An error response of the API. The message explains this occurrence. */
+/** An error response of the API. The message is the most specific text in the body. */
 export class ApiError extends Error {
   readonly status: number
   /** The error code, such as INVALID_INPUT. */
   readonly code: string
   readonly requestId: string | null
-  /** The invalid fields, with what is wrong. */
+  /** The invalid fields, each with a message. */
   readonly fields: readonly { field: string; message: string }[]
   readonly response: Response
 
@@ -42,36 +42,38 @@ export class ApiError extends Error {
 /** Returns true if the service refused a change because the row has changed since it was read. */
 export const isOutdated = (error: unknown): boolean => error instanceof ApiError && error.status === 412
 
-/** A row with the entity tag with which it was read, for If-Match. */
+/** A row, and the entity tag that it had when it was read, for If-Match. */
 export interface Tagged<Row, Tag = string> {
   row: Row
   etag: Tag
 }
 
 /**
- * Returns a `fetch` that sends the person's access token. If the service rejects the token, it refreshes the token and
- * sends the request once more. Rejects with a `NetworkError` if there is no response.
+ * Returns a `fetch` that sends the user's access token. If the service rejects the token, the `fetch` refreshes it and
+ * sends the request once more: `again()`, or by default a clone, which keeps the body in memory. Rejects with a
+ * `NetworkError` if there is no response.
  */
-export function authorizedFetch(session: Session): (request: Request) => Promise<Response> {
+export function authorizedFetch(session: Session): (request: Request, again?: () => Request) => Promise<Response> {
   const send = (request: Request, token: string) => {
     request.headers.set('authorization', `Bearer ${token}`)
     return sendRequest(request)
   }
-  return async (request) => {
-    const again = request.clone()
+  return async (request, again) => {
+    const clone = again ? request : request.clone()
     const token = await session.accessToken()
     const response = await send(request, token)
-    return response.status === 401 ? send(again, await session.accessToken(token)) : response
+    if (response.status !== 401) return response
+    return send(again?.() ?? clone, await session.accessToken(token))
   }
 }
 
 /** The path prefix of the newest version of the API, such as `/v2`; empty for v1. The service writes it into the page. */
 export const apiPrefix = document.querySelector<HTMLMetaElement>('meta[name="api-prefix"]')?.content ?? ''
 
-/** Returns the URL of a path of the API, which has no prefix. */
+/** Returns the URL, in the newest version of the API, of a path without a version prefix. */
 export const apiUrl = (path: string): string => location.origin + apiPrefix + path
 
-/** The typed client of the API. Wrap each call in `unwrap`. Its paths have no prefix. */
+/** Creates the typed client of the API. Its paths have no version prefix. Wrap each call in `unwrap`. */
 export const createApi = (session: Session) =>
   createClient<paths>({
     baseUrl: location.origin + apiPrefix,
@@ -96,8 +98,8 @@ interface Outcome<Data> {
 }
 
 /**
- * Resolves with the data of a successful response; rejects with an `ApiError` for any other. A list is an array, in every
- * version of the API.
+ * Resolves with the data of a successful response; rejects with an `ApiError` for any other. Returns a list as an
+ * array, in every version of the API.
  */
 export async function unwrap<Data>(outcome: Promise<Outcome<Data>>): Promise<Data> {
   const { data, error, response } = await outcome
@@ -114,7 +116,7 @@ export async function unwrapWithHeaders<Data>(
   return { data: unenclosed(data) as Data, headers: response.headers }
 }
 
-/** Returns the items of a list that the version encloses as `{ items, next, prev }`; anything else as it is. */
+/** Returns the items of a list that is enclosed in `{ items, next, prev }`; returns any other body unchanged. */
 export function unenclosed(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || Object.keys(body).length !== 3) return body
   return 'items' in body && 'next' in body && 'prev' in body ? body.items : body

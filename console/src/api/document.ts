@@ -75,7 +75,7 @@ const documentOf = (prefix: string) =>
 /** Returns the document of a version of the API, by default the newest. The empty prefix stands for the whole service. */
 type ReadDocument = (prefix?: string) => Promise<Document>
 
-/** Queries what `find` derives from the OpenAPI document. All such queries together request each document once. */
+/** Queries a value that `find` derives from the OpenAPI document, which is requested once for all such queries. */
 export const useDocument = <Found>(name: string, find: (read: ReadDocument) => Promise<Found>) =>
   useQuery({
     queryKey: ['document', name],
@@ -83,7 +83,7 @@ export const useDocument = <Found>(name: string, find: (read: ReadDocument) => P
     queryFn: ({ client }) => find((prefix = apiPrefix) => client.ensureQueryData(documentOf(prefix))),
   })
 
-/** Returns the schema or parameter to which a reference leads. */
+/** Resolves a reference to a schema or parameter; returns anything else unchanged. */
 export function resolved<Part extends { $ref?: string }>(document: Document, part: Part): Part {
   const { $ref } = part
   if ($ref === undefined) return part
@@ -92,7 +92,7 @@ export function resolved<Part extends { $ref?: string }>(document: Document, par
   return found === undefined ? part : (found as unknown as Part)
 }
 
-/** Returns the schema of an object with the properties of its body or response. */
+/** Returns the schema of the JSON content of a body or response; an empty schema if there is none. */
 export function bodySchema(document: Document, content: Content | undefined): Schema {
   const schema = (content?.['application/merge-patch+json'] ?? content?.['application/json'])?.schema
   return schema === undefined ? {} : resolved(document, schema)
@@ -105,7 +105,7 @@ export function itemSchema(document: Document, operation: Operation | undefined)
   return items === undefined ? {} : resolved(document, items)
 }
 
-/** Returns whether the values are numbers. A decimal number is a text with a pattern. */
+/** Returns whether the values of a schema are numbers or decimals, which are strings with a numeric pattern. */
 export function hasNumbers({ type, pattern }: Schema): boolean {
   const matches = (text: string) => pattern !== undefined && new RegExp(pattern).test(text)
   return type === 'integer' || type === 'number' || (type === 'string' && matches('0.5') && !matches('a'))

@@ -6,8 +6,8 @@ import { toast } from '../ui/toast.tsx'
 import { ApiError, apiUrl, authorizedFetch } from './client.ts'
 
 /**
- * Downloads a file as the logged-in person, and lets the browser save it under the name in Content-Disposition, or else under
- * `name`. Rejects with an `ApiError` if it is refused.
+ * Downloads a file as the logged-in user, and lets the browser save it under the name in Content-Disposition, or else
+ * under `name`. Rejects with an `ApiError` for an error response.
  */
 async function download(session: Session, path: string, name: string, signal: AbortSignal): Promise<void> {
   const response = await authorizedFetch(session)(new Request(apiUrl(path), { signal }))
@@ -19,7 +19,10 @@ async function download(session: Session, path: string, name: string, signal: Ab
   saveFile(await response.blob(), given)
 }
 
-/** Returns a function that downloads a file and shows how it went, with a way to cancel it, and the path of the download in progress. */
+/**
+ * Returns `download`, which downloads a file and shows the outcome, and `active`, the path of the download in progress
+ * or null.
+ */
 export function useDownload() {
   const session = useSession()
   const [active, setActive] = useState<string | null>(null)

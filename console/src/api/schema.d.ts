@@ -277,7 +277,7 @@ export interface paths {
         };
         /**
          * List users
-         * @description Requires the scope `users:read`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         * @description Requires the scope `users:read`. Paginated: `Link` has the next and previous page. `fields` selects members of the response. With `Accept: text/event-stream`, sends changes; `Last-Event-ID` resumes.
          */
         get: operations["listUsers"];
         put?: never;
@@ -301,7 +301,7 @@ export interface paths {
         };
         /**
          * Read a user
-         * @description Requires the scope `users:read`. `fields` selects members of the response.
+         * @description Requires the scope `users:read`. `fields` selects members of the response. With `Accept: text/event-stream`, sends changes; `Last-Event-ID` resumes.
          */
         get: operations["readUser"];
         /**
@@ -333,7 +333,7 @@ export interface paths {
         };
         /**
          * List products
-         * @description Public. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         * @description Public. Paginated: `Link` has the next and previous page. `fields` selects members of the response. With `Accept: text/event-stream`, sends changes; `Last-Event-ID` resumes.
          */
         get: operations["listProducts"];
         put?: never;
@@ -357,7 +357,7 @@ export interface paths {
         };
         /**
          * Read a product
-         * @description Public. `fields` selects members of the response.
+         * @description Public. `fields` selects members of the response. With `Accept: text/event-stream`, sends changes; `Last-Event-ID` resumes.
          */
         get: operations["readProduct"];
         /**
@@ -449,7 +449,7 @@ export interface paths {
         };
         /**
          * List books
-         * @description Public. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         * @description Public. Paginated: `Link` has the next and previous page. `fields` selects members of the response. With `Accept: text/event-stream`, sends changes; `Last-Event-ID` resumes.
          */
         get: operations["listBooks"];
         put?: never;
@@ -473,7 +473,7 @@ export interface paths {
         };
         /**
          * Read a book
-         * @description Public. `fields` selects members of the response.
+         * @description Public. `fields` selects members of the response. With `Accept: text/event-stream`, sends changes; `Last-Event-ID` resumes.
          */
         get: operations["readBook"];
         /**
@@ -551,6 +551,27 @@ export interface paths {
          * @description Requires the scope `books:write`. With `If-Match`, fails with 412 if the resource has changed.
          */
         delete: operations["eraseBook"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make up to 100 writes in one transaction
+         * @description Makes all writes or none: if one of them is refused, the response is its error, whose `errors` name the item.
+         *     Each item requires the scope of the single request, and counts as a request. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["writeBatch"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1620,6 +1641,106 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List jobs, newest first
+         * @description Requires the scope `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listJobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/jobs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a job
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["readJob"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/jobs/{id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retry a job
+         * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["retryJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/jobs/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a job
+         * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["cancelJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/schedules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the schedules
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["listSchedules"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/metrics/history": {
         parameters: {
             query?: never;
@@ -2049,7 +2170,7 @@ export interface components {
          * @description A stable code for programs
          * @enum {string}
          */
-        ErrorCode: "INVALID_INPUT" | "MISSING_REQUIRED_FIELD" | "AUTH_REQUIRED" | "AUTH_TOKEN_EXPIRED" | "AUTH_TOKEN_INVALID" | "ACCESS_DENIED" | "PERMISSION_DENIED" | "QUOTA_EXCEEDED" | "RESOURCE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_ACCEPTABLE" | "REQUEST_TIMEOUT" | "DUPLICATE_RESOURCE" | "RESOURCE_IN_USE" | "RESOURCE_LOCKED" | "IDEMPOTENCY_IN_PROGRESS" | "TASK_NOT_COMPLETED" | "TASK_FAILED" | "TASK_ALREADY_FINISHED" | "WEBHOOK_NOT_ACTIVE" | "WEBHOOK_LIMIT_REACHED" | "SECRET_ROTATION_IN_PROGRESS" | "LAST_ADMINISTRATOR" | "BACKUPS_NOT_CONFIGURED" | "BACKUP_IN_PROGRESS" | "BACKUP_UNAVAILABLE" | "BACKUP_NOT_ENCRYPTED" | "CHECK_IN_PROGRESS" | "RESULT_EXPIRED" | "VERSION_RETIRED" | "PRECONDITION_FAILED" | "PAYLOAD_TOO_LARGE" | "URI_TOO_LONG" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "EXPECTATION_FAILED" | "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED" | "CALLBACK_URL_BLOCKED" | "PRECONDITION_REQUIRED" | "RATE_LIMIT_EXCEEDED" | "HEADERS_TOO_LARGE" | "INTERNAL_ERROR" | "NOT_IMPLEMENTED" | "SERVICE_UNAVAILABLE";
+        ErrorCode: "INVALID_INPUT" | "MISSING_REQUIRED_FIELD" | "AUTH_REQUIRED" | "AUTH_TOKEN_EXPIRED" | "AUTH_TOKEN_INVALID" | "ACCESS_DENIED" | "PERMISSION_DENIED" | "QUOTA_EXCEEDED" | "RESOURCE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_ACCEPTABLE" | "REQUEST_TIMEOUT" | "DUPLICATE_RESOURCE" | "RESOURCE_IN_USE" | "STATE_CONFLICT" | "RESOURCE_LOCKED" | "IDEMPOTENCY_IN_PROGRESS" | "TASK_NOT_COMPLETED" | "TASK_FAILED" | "TASK_ALREADY_FINISHED" | "WEBHOOK_NOT_ACTIVE" | "WEBHOOK_LIMIT_REACHED" | "SECRET_ROTATION_IN_PROGRESS" | "LAST_ADMINISTRATOR" | "BACKUPS_NOT_CONFIGURED" | "BACKUP_IN_PROGRESS" | "BACKUP_UNAVAILABLE" | "BACKUP_NOT_ENCRYPTED" | "CHECK_IN_PROGRESS" | "RESULT_EXPIRED" | "VERSION_RETIRED" | "PRECONDITION_FAILED" | "PAYLOAD_TOO_LARGE" | "URI_TOO_LONG" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "EXPECTATION_FAILED" | "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED" | "CALLBACK_URL_BLOCKED" | "PRECONDITION_REQUIRED" | "RATE_LIMIT_EXCEEDED" | "HEADERS_TOO_LARGE" | "INTERNAL_ERROR" | "NOT_IMPLEMENTED" | "SERVICE_UNAVAILABLE";
         /** @description An error in one of three forms: the problem form (RFC 9457), the code form, or `error` alone for limits and OAuth */
         ErrorBody: {
             errorCode?: components["schemas"]["ErrorCode"];
@@ -3541,6 +3662,83 @@ export interface components {
         };
         /**
          * @example {
+         *       "id": "job_1jfq2v0g8kJ0f3Jw1m2V8nq7Zr4T6yA",
+         *       "name": "invoice.remind",
+         *       "status": "waiting",
+         *       "key": "chase-7",
+         *       "attempts": 2,
+         *       "failures": 1,
+         *       "error": "Error: the mail service answered 503",
+         *       "scheduledFor": "2026-03-01T12:00:00.000Z",
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "dueAt": "2026-03-01T12:00:00.000Z",
+         *       "startedAt": "2026-03-01T12:00:00.000Z",
+         *       "endedAt": "2026-03-01T12:00:00.000Z"
+         *     }
+         */
+        Job: {
+            /** @example job_1jfq2v0g8kJ0f3Jw1m2V8nq7Zr4T6yA */
+            id: string;
+            /**
+             * @description The name of the job or schedule in the definition
+             * @example invoice.remind
+             */
+            name: string;
+            /**
+             * @description `unknown`: the job is waiting, but the definition no longer has a job of this name
+             * @enum {string}
+             */
+            status: "waiting" | "running" | "completed" | "failed" | "cancelled" | "unknown";
+            /**
+             * @description At most one job with this name and key waits
+             * @example chase-7
+             */
+            key?: string;
+            /**
+             * Format: int64
+             * @description How many times the job was started
+             * @example 2
+             */
+            attempts: number;
+            /**
+             * Format: int64
+             * @description How many of these attempts failed
+             * @example 1
+             */
+            failures: number;
+            /**
+             * @description The error of the last failed attempt, at most 2,000 characters
+             * @example Error: the mail service answered 503
+             */
+            error?: string;
+            /**
+             * Format: date-time
+             * @description The scheduled time for which the job was added
+             */
+            scheduledFor?: string;
+            /**
+             * Format: date-time
+             * @description When the job was added
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description When the job may start, while it waits
+             */
+            dueAt?: string;
+            /**
+             * Format: date-time
+             * @description When the last attempt started
+             */
+            startedAt?: string;
+            /**
+             * Format: date-time
+             * @description When the job was completed, failed or was cancelled
+             */
+            endedAt?: string;
+        };
+        /**
+         * @example {
          *       "from": "2026-03-01T12:00:00.000Z",
          *       "to": "2026-03-01T12:00:00.000Z",
          *       "step": 60,
@@ -4215,6 +4413,83 @@ export interface components {
                 /** Format: date-time */
                 updatedAt: string;
             };
+        };
+        /**
+         * @example {
+         *       "items": [
+         *         {
+         *           "status": 201,
+         *           "location": "/users/1",
+         *           "etag": "\"1\"",
+         *           "body": {
+         *             "id": 1,
+         *             "name": "Ada Lovelace",
+         *             "email": "ada@example.com",
+         *             "address": "12 St James’s Square, London",
+         *             "phone": "+44 20 7946 0958",
+         *             "createdAt": "2026-03-01T12:00:00.000Z",
+         *             "updatedAt": "2026-03-01T12:00:00.000Z"
+         *           }
+         *         }
+         *       ]
+         *     }
+         */
+        Batch: {
+            /** @description The results, in the order of the items */
+            items: {
+                /**
+                 * Format: int64
+                 * @description The status of the single request
+                 */
+                status: number;
+                /** @description The URL of a new row */
+                location?: string;
+                /** @description The entity tag of the row after all writes */
+                etag?: string;
+                /** @description The row after all writes; absent if it no longer exists */
+                body?: {
+                    [key: string]: unknown;
+                };
+            }[];
+        };
+        /**
+         * @example {
+         *       "items": [
+         *         {
+         *           "method": "POST",
+         *           "collection": "users",
+         *           "body": {
+         *             "name": "Ada Lovelace",
+         *             "email": "ada@example.com",
+         *             "address": "12 St James’s Square, London",
+         *             "phone": "+44 20 7946 0958"
+         *           }
+         *         }
+         *       ]
+         *     }
+         */
+        BatchWriteRequest: {
+            /** @description The writes, in the order in which they are made */
+            items: {
+                /**
+                 * @description Create (POST), replace (PUT), change (PATCH) or delete (DELETE) a row
+                 * @enum {string}
+                 */
+                method: "POST" | "PUT" | "PATCH" | "DELETE";
+                /**
+                 * @description The path of the collection, without slashes
+                 * @enum {string}
+                 */
+                collection: "users" | "products" | "books";
+                /** @description The id of the row to replace, change or delete, or a reference to it */
+                id?: number | string | Record<string, never>;
+                /** @description Has the effect of the header If-Match, with its syntax */
+                ifMatch?: string;
+                /** @description The body of a POST, PUT or PATCH. The object `{ "$ref": "0.id" }` stands for the field `id` in the result of item 0 */
+                body?: {
+                    [key: string]: unknown;
+                };
+            }[];
         };
         /**
          * @example {
@@ -5515,7 +5790,7 @@ export interface components {
              * @example client.created
              * @enum {string}
              */
-            event: "login.succeeded" | "login.failed" | "login.blocked" | "password.changed" | "invitation.created" | "user.updated" | "account.role_changed" | "account.locked" | "account.unlocked" | "session.ended" | "consent.granted" | "consent.denied" | "consent.revoked" | "token.granted" | "token.refused" | "token.revoked" | "grant.revoked" | "client.created" | "client.updated" | "client.secret_rotated" | "client.revoked" | "key.created" | "key.updated" | "key.revoked" | "signing_key.published" | "signing_key.retired" | "master_key.rotated" | "webhook.created" | "webhook.updated" | "webhook.secret_rotated" | "webhook.disabled" | "webhook.deleted" | "webhook.replayed" | "access.denied" | "credential.plaintext" | "audit.overflow" | "audit.archived" | "backup.requested" | "backup.downloaded";
+            event: "login.succeeded" | "login.failed" | "login.blocked" | "password.changed" | "invitation.created" | "user.updated" | "account.role_changed" | "account.locked" | "account.unlocked" | "session.ended" | "consent.granted" | "consent.denied" | "consent.revoked" | "token.granted" | "token.refused" | "token.revoked" | "grant.revoked" | "client.created" | "client.updated" | "client.secret_rotated" | "client.revoked" | "key.created" | "key.updated" | "key.revoked" | "signing_key.published" | "signing_key.retired" | "master_key.rotated" | "webhook.created" | "webhook.updated" | "webhook.secret_rotated" | "webhook.disabled" | "webhook.deleted" | "webhook.replayed" | "access.denied" | "credential.plaintext" | "audit.overflow" | "audit.archived" | "backup.requested" | "backup.downloaded" | "job.retried" | "job.cancelled";
             /** @description The client whose token or secret was used */
             clientId?: string;
             /** @description Who acted: the id of a user or client, `service` or `command line` */
@@ -5743,7 +6018,7 @@ export interface components {
          */
         Queue: {
             /** @enum {string} */
-            queue: "report.generate" | "event.fan-out" | "delivery.send" | "webhook.settle" | "webhook.replay";
+            queue: "report.generate" | "event.fan-out" | "delivery.send" | "webhook.settle" | "webhook.replay" | "job.run";
             /**
              * Format: int32
              * @description Jobs that no process has claimed, at most 10,000
@@ -5764,6 +6039,51 @@ export interface components {
              * @description Since when the oldest waiting job has been due
              */
             dueSince?: string;
+        };
+        /**
+         * @example {
+         *       "name": "chase",
+         *       "cron": "0 8 * * 1-5",
+         *       "zone": "Europe/Berlin",
+         *       "missed": "once",
+         *       "nextAt": "2026-03-01T12:00:00.000Z",
+         *       "lastAt": "2026-03-01T12:00:00.000Z",
+         *       "lastJobId": "job_1jfq2v0g8kJ0f3Jw1m2V8nq7Zr4T6yA"
+         *     }
+         */
+        Schedule: {
+            /**
+             * @description The name of the schedule, and of the jobs that it adds
+             * @example chase
+             */
+            name: string;
+            /**
+             * @description Minute, hour, day of the month, month and day of the week
+             * @example 0 8 * * 1-5
+             */
+            cron: string;
+            /**
+             * @description The time zone of the cron expression
+             * @example Europe/Berlin
+             */
+            zone: string;
+            /**
+             * @description After a time without a worker: add one job for all missed times, or none
+             * @enum {string}
+             */
+            missed: "once" | "skip";
+            /**
+             * Format: date-time
+             * @description When the schedule adds its next job; absent until a worker has started
+             */
+            nextAt?: string;
+            /**
+             * Format: date-time
+             * @description The time for which it added its last job
+             */
+            lastAt?: string;
+            /** @example job_1jfq2v0g8kJ0f3Jw1m2V8nq7Zr4T6yA */
+            lastJobId?: string;
         };
         /**
          * @example {
@@ -5989,7 +6309,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description DUPLICATE_RESOURCE: The resource already exists; RESOURCE_IN_USE: Other resources refer to this one; RESOURCE_LOCKED: The state of the resource does not allow changes; IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; TASK_NOT_COMPLETED: The task is not completed yet; TASK_FAILED: The task has failed; TASK_ALREADY_FINISHED: The task has already ended; WEBHOOK_NOT_ACTIVE: The webhook is paused or disabled; WEBHOOK_LIMIT_REACHED: The account has reached its webhook limit; SECRET_ROTATION_IN_PROGRESS: A rotation of the secret is still in progress; LAST_ADMINISTRATOR: The last administrator cannot be removed; BACKUPS_NOT_CONFIGURED: Backups are not configured; BACKUP_IN_PROGRESS: Another backup is in progress; BACKUP_UNAVAILABLE: The file of the backup cannot be read here; BACKUP_NOT_ENCRYPTED: The backup is not encrypted; CHECK_IN_PROGRESS: The check is already in progress */
+        /** @description DUPLICATE_RESOURCE: The resource already exists; RESOURCE_IN_USE: Other resources refer to this one; STATE_CONFLICT: The state of the resource does not allow this; RESOURCE_LOCKED: The state of the resource does not allow changes; IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; TASK_NOT_COMPLETED: The task is not completed yet; TASK_FAILED: The task has failed; TASK_ALREADY_FINISHED: The task has already ended; WEBHOOK_NOT_ACTIVE: The webhook is paused or disabled; WEBHOOK_LIMIT_REACHED: The account has reached its webhook limit; SECRET_ROTATION_IN_PROGRESS: A rotation of the secret is still in progress; LAST_ADMINISTRATOR: The last administrator cannot be removed; BACKUPS_NOT_CONFIGURED: Backups are not configured; BACKUP_IN_PROGRESS: Another backup is in progress; BACKUP_UNAVAILABLE: The file of the backup cannot be read here; BACKUP_NOT_ENCRYPTED: The backup is not encrypted; CHECK_IN_PROGRESS: The check is already in progress */
         Conflict: {
             headers: {
                 "X-Error-Code": components["headers"]["X-Error-Code"];
@@ -7371,6 +7691,12 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["UserItem"][];
+                    /**
+                     * @example id: 42-p9Zr2LkA
+                     *     event: removed
+                     *     data: {"id":7}
+                     */
+                    "text/event-stream": string;
                 };
             };
             304: components["responses"]["NotModified"];
@@ -7537,6 +7863,12 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["User"];
+                    /**
+                     * @example id: 42-p9Zr2LkA
+                     *     event: removed
+                     *     data: {"id":7}
+                     */
+                    "text/event-stream": string;
                 };
             };
             304: components["responses"]["NotModified"];
@@ -7996,6 +8328,12 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["Product"][];
+                    /**
+                     * @example id: 42-p9Zr2LkA
+                     *     event: removed
+                     *     data: {"id":7}
+                     */
+                    "text/event-stream": string;
                 };
             };
             304: components["responses"]["NotModified"];
@@ -8157,6 +8495,12 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Product"];
+                    /**
+                     * @example id: 42-p9Zr2LkA
+                     *     event: removed
+                     *     data: {"id":7}
+                     */
+                    "text/event-stream": string;
                 };
             };
             304: components["responses"]["NotModified"];
@@ -8816,6 +9160,12 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["Book"][];
+                    /**
+                     * @example id: 42-p9Zr2LkA
+                     *     event: removed
+                     *     data: {"id":7}
+                     */
+                    "text/event-stream": string;
                 };
             };
             304: components["responses"]["NotModified"];
@@ -9012,6 +9362,12 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Book"];
+                    /**
+                     * @example id: 42-p9Zr2LkA
+                     *     event: removed
+                     *     data: {"id":7}
+                     */
+                    "text/event-stream": string;
                 };
             };
             304: components["responses"]["NotModified"];
@@ -9572,6 +9928,106 @@ export interface operations {
             404: components["responses"]["NotFound"];
             /** @description PRECONDITION_FAILED: A precondition of the request is not met */
             412: components["responses"]["PreconditionFailed"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    writeBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "method": "POST",
+                 *           "collection": "users",
+                 *           "body": {
+                 *             "name": "Ada Lovelace",
+                 *             "email": "ada@example.com",
+                 *             "address": "12 St James’s Square, London",
+                 *             "phone": "+44 20 7946 0958"
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["BatchWriteRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "status": 201,
+                     *           "location": "/users/1",
+                     *           "etag": "\"1\"",
+                     *           "body": {
+                     *             "id": 1,
+                     *             "name": "Ada Lovelace",
+                     *             "email": "ada@example.com",
+                     *             "address": "12 St James’s Square, London",
+                     *             "phone": "+44 20 7946 0958",
+                     *             "createdAt": "2026-03-01T12:00:00.000Z",
+                     *             "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Batch"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; PERMISSION_DENIED: The caller is not permitted to do this; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; DUPLICATE_RESOURCE: The resource already exists; RESOURCE_IN_USE: Other resources refer to this one; RESOURCE_LOCKED: The state of the resource does not allow changes; STATE_CONFLICT: The state of the resource does not allow this; LAST_ADMINISTRATOR: The last administrator cannot be removed */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
             /** @description PRECONDITION_REQUIRED: The request must be conditional */
             428: components["responses"]["PreconditionRequired"];
             /** @description RATE_LIMIT_EXCEEDED: Too many requests */
@@ -15409,6 +15865,411 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["Queue"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listJobs: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+                /**
+                 * @description Only jobs of this name
+                 * @example invoice.remind
+                 */
+                name?: string;
+                /**
+                 * @description Only jobs with this status
+                 * @example waiting
+                 */
+                status?: "waiting" | "running" | "completed" | "failed" | "cancelled" | "unknown";
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "job_1jfq2v0g8kJ0f3Jw1m2V8nq7Zr4T6yA",
+                     *         "name": "invoice.remind",
+                     *         "status": "waiting",
+                     *         "key": "chase-7",
+                     *         "attempts": 2,
+                     *         "failures": 1,
+                     *         "error": "Error: the mail service answered 503",
+                     *         "scheduledFor": "2026-03-01T12:00:00.000Z",
+                     *         "createdAt": "2026-03-01T12:00:00.000Z",
+                     *         "dueAt": "2026-03-01T12:00:00.000Z",
+                     *         "startedAt": "2026-03-01T12:00:00.000Z",
+                     *         "endedAt": "2026-03-01T12:00:00.000Z"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Job"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readJob: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the job
+                 * @example job_1jfq2v0g8kJ0f3Jw1m2V8nq7Zr4T6yA
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "job_1jfq2v0g8kJ0f3Jw1m2V8nq7Zr4T6yA",
+                     *       "name": "invoice.remind",
+                     *       "status": "waiting",
+                     *       "key": "chase-7",
+                     *       "attempts": 2,
+                     *       "failures": 1,
+                     *       "error": "Error: the mail service answered 503",
+                     *       "scheduledFor": "2026-03-01T12:00:00.000Z",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "dueAt": "2026-03-01T12:00:00.000Z",
+                     *       "startedAt": "2026-03-01T12:00:00.000Z",
+                     *       "endedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    retryJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the job
+                 * @example job_1jfq2v0g8kJ0f3Jw1m2V8nq7Zr4T6yA
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "job_1jfq2v0g8kJ0f3Jw1m2V8nq7Zr4T6yA",
+                     *       "name": "invoice.remind",
+                     *       "status": "waiting",
+                     *       "key": "chase-7",
+                     *       "attempts": 2,
+                     *       "failures": 1,
+                     *       "error": "Error: the mail service answered 503",
+                     *       "scheduledFor": "2026-03-01T12:00:00.000Z",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "dueAt": "2026-03-01T12:00:00.000Z",
+                     *       "startedAt": "2026-03-01T12:00:00.000Z",
+                     *       "endedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; STATE_CONFLICT: The state of the resource does not allow this */
+            409: components["responses"]["Conflict"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    cancelJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the job
+                 * @example job_1jfq2v0g8kJ0f3Jw1m2V8nq7Zr4T6yA
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "job_1jfq2v0g8kJ0f3Jw1m2V8nq7Zr4T6yA",
+                     *       "name": "invoice.remind",
+                     *       "status": "waiting",
+                     *       "key": "chase-7",
+                     *       "attempts": 2,
+                     *       "failures": 1,
+                     *       "error": "Error: the mail service answered 503",
+                     *       "scheduledFor": "2026-03-01T12:00:00.000Z",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "dueAt": "2026-03-01T12:00:00.000Z",
+                     *       "startedAt": "2026-03-01T12:00:00.000Z",
+                     *       "endedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; STATE_CONFLICT: The state of the resource does not allow this */
+            409: components["responses"]["Conflict"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listSchedules: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "name": "chase",
+                     *         "cron": "0 8 * * 1-5",
+                     *         "zone": "Europe/Berlin",
+                     *         "missed": "once",
+                     *         "nextAt": "2026-03-01T12:00:00.000Z",
+                     *         "lastAt": "2026-03-01T12:00:00.000Z",
+                     *         "lastJobId": "job_1jfq2v0g8kJ0f3Jw1m2V8nq7Zr4T6yA"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Schedule"][];
                 };
             };
             304: components["responses"]["NotModified"];

@@ -1,16 +1,16 @@
 /** The OAuth 2.0 authorization code flow with PKCE (RFC 6749 §4.1, RFC 7636), for a public client in a browser. */
 
-import { request } from './network.ts'
+import { requestPatiently } from './network.ts'
 
 export const clientId = 'console'
 const redirectUri = `${location.origin}/console/signed-in`
-/** Holds the state of a login until the browser returns from the authorization server; removed then. */
+/** The storage key of the state of a login, which is kept until the browser returns from the authorization server. */
 const pendingKey = 'plinth-login'
 
 interface Pending {
   state: string
   verifier: string
-  /** The path and query to show after the login. */
+  /** The path, query and fragment to show after the login. */
   returnTo: string
 }
 
@@ -33,15 +33,17 @@ const randomText = () => base64url(crypto.getRandomValues(new Uint8Array(32)))
 const challengeOf = async (verifier: string) =>
   base64url(new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(verifier))))
 
-/** Returns all scopes of the service. The role of the user decides which of them are granted. */
+/**
+ * Returns all scopes of the service except `offline_access`. The role of the user decides which of them are granted.
+ */
 async function supportedScopes(): Promise<string[]> {
-  const response = await request('/.well-known/openid-configuration')
+  const response = await requestPatiently('/.well-known/openid-configuration')
   if (!response.ok) throw new LoginError(`The service does not offer to sign in here (status ${response.status}).`)
   const { scopes_supported: scopes } = (await response.json()) as { scopes_supported: string[] }
   return scopes.filter((scope) => scope !== 'offline_access')
 }
 
-/** A login that failed, with a message for the person. */
+/** Thrown when a login fails. Its message is shown to the user. */
 export class LoginError extends Error {}
 
 /**
@@ -55,13 +57,13 @@ export async function beginLogin(returnTo: string): Promise<void> {
     ...{ client_id: clientId, redirect_uri: redirectUri, response_type: 'code', scope, state: pending.state },
     ...{ code_challenge: await challengeOf(pending.verifier), code_challenge_method: 'S256' },
   })
-  // Stored together with the navigation, so that it belongs to the login that the browser follows, even if two begin at once.
+  // Stored right before the navigation, so that it belongs to the login that the browser follows if two begin at once.
   sessionStorage.setItem(pendingKey, JSON.stringify(pending))
-  // The page before must not begin a login again when the person goes back to it.
+  // Replaces this page in the history, because it would begin another login when the user goes back to it.
   location.replace(`/oauth/authorize?${query}`)
 }
 
-/** Exchanges the code in the address of the redirect URI for tokens. Throws a `LoginError` if the login failed. */
+/** Exchanges the code in the query of the redirect for tokens. Throws a `LoginError` if the login failed. */
 export async function completeLogin(query: URLSearchParams): Promise<{ tokens: Tokens; returnTo: string }> {
   const pending = JSON.parse(sessionStorage.getItem(pendingKey) ?? 'null') as Pending | null
   sessionStorage.removeItem(pendingKey)
@@ -87,7 +89,7 @@ interface TokenResponse {
 
 async function requestTokens(grant: Record<string, string>): Promise<Tokens> {
   const body = new URLSearchParams({ ...grant, client_id: clientId })
-  const response = await request('/oauth/token', { method: 'POST', body })
+  const response = await requestPatiently('/oauth/token', { method: 'POST', body })
   if (response.status >= 500 || response.status === 429)
     throw new Error(`The authorization server responded with status ${response.status}.`)
   const answer = (await response.json()) as TokenResponse

@@ -1,7 +1,7 @@
 import { createContext, useContext, useSyncExternalStore } from 'react'
 import { beginLogin, completeLogin, endSession, LoginError, refresh, type Tokens } from './oauth.ts'
 
-/** The person who is logged in. */
+/** The logged-in user. */
 export interface Person {
   id: string
   email: string
@@ -9,27 +9,30 @@ export interface Person {
 }
 
 /**
- * A logged-in session. Its tokens exist only in memory: a reload asks the authorization server for new ones, which needs no
- * password while the server's own session lasts.
+ * The session of a logged-in user. Its tokens exist only in memory: a reload asks the authorization server for new
+ * ones, which needs no password while the server's own session lasts.
  */
 export interface Session {
   person: Person
-  /** Returns whether the person holds every one of these scopes. */
+  /** Returns whether the user holds all these scopes. */
   may: (...scopes: string[]) => boolean
   /**
    * Returns a valid access token; refreshes it if it is about to expire or if `rejected` is the current one. Rejects with a
    * `LoginError` after the session has ended.
    */
   accessToken: (rejected?: string) => Promise<string>
-  /** Returns whether the session has ended, so that the person must log in again. */
+  /** Returns whether the session has ended, so that the user must log in again. */
   isExpired: () => boolean
   subscribe: (listener: () => void) => () => void
-  /** Leaves for the login, which returns to this page. Rejects if the service does not respond as expected. */
+  /**
+   * Redirects to the login page, which returns the user to the current page. Rejects if the service does not respond as
+   * expected.
+   */
   logIn: () => Promise<void>
   logOut: () => void
 }
 
-/** Refresh this long before the expiry, so that a token does not expire on its way. */
+/** A token is refreshed this long before it expires, so that it does not expire on its way to the service. */
 const refreshAheadMs = 30_000
 
 /** Returns the session of this page, or null if the browser is leaving for the login. */
@@ -84,7 +87,10 @@ function createSession(first: Tokens): Session {
   }
 }
 
-/** Reads the claims of the ID token. It comes directly from the token endpoint over TLS (OpenID Connect Core §3.1.3.7). */
+/**
+ * Reads the user from the ID token, which is not verified because it comes from the token endpoint over TLS (OpenID
+ * Connect Core §3.1.3.7).
+ */
 function personOf(idToken: string | null): Person {
   const payload = idToken?.split('.')[1] ?? 'e30'
   const bytes = Uint8Array.from(atob(payload.replace(/-/g, '+').replace(/_/g, '/')), (char) => char.charCodeAt(0))

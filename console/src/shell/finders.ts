@@ -1,6 +1,6 @@
 import { requestFinder } from '../pages/traffic/finder.ts'
 
-/** Recognizes a pasted text, such as the id of a request, and returns the path of its page. */
+/** `find` returns the path of the page for a pasted text, such as the id of a request; null for other texts. */
 export interface Finder {
   title: string
   scopes: readonly string[]

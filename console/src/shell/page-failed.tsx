@@ -12,7 +12,7 @@ export function PageFailed({ error }: { error: unknown }) {
     addEventListener('online', reload)
     return () => removeEventListener('online', reload)
   }, [])
-  // The error of a missing script or of a fault in a page says nothing to the person.
+  // The error of a missing script or a faulty page means nothing to the user.
   const shown = error instanceof TypeError ? new Error('The page could not be loaded or shown.') : error
   return <Failed error={shown} {...(navigator.onLine && { onRetry: reload })} />
 }

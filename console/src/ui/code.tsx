@@ -1,4 +1,4 @@
-/** A sentence of the service, with the parts between backticks as code. */
+/** A sentence from the service, with the parts between backticks as code. */
 export function Prose({ children }: { children: string }) {
   // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a text have no other key, and no state
   return children.split('`').map((part, at) => (at % 2 === 1 ? <code key={at}>{part}</code> : part))

@@ -5,7 +5,7 @@ import { Dialog } from './dialog.tsx'
 export type Texts = Readonly<Record<string, string>>
 
 export interface ConflictProps {
-  /** The texts when the form was opened, those in the form, and those of the row as it is now. */
+  /** The texts when the form was opened, those in the form now, and those of the current row. */
   before: Texts
   mine: Texts
   theirs: Texts

@@ -3,13 +3,14 @@ import { useEffect, useRef, useState } from 'react'
 const typingMs = 300
 
 /**
- * Returns the text of a search field, and a function that sets it. `onChange` gets the text, without spaces at its ends, when
- * the person pauses. If `text` changes for another reason, such as a removed filter, the field shows the new one.
+ * Returns the text of a search field, and a function that sets it. Calls `onChange` with the text, without spaces at
+ * its ends, when the user pauses typing. If `text` changes for another reason, such as a removed filter, the field
+ * shows the new text.
  */
 export function useDelayedText(text: string, onChange: (text: string) => void): [string, (typed: string) => void] {
   const [typed, setTyped] = useState(text)
   const [sent, setSent] = useState(text)
-  // The texts that were sent, but are not in `text` yet: the person may type on while the router navigates.
+  // The texts that were sent, but are not in `text` yet: the user may type on while the router navigates.
   const pending = useRef<string[]>([])
   const change = useRef(onChange)
   change.current = onChange
@@ -25,7 +26,7 @@ export function useDelayedText(text: string, onChange: (text: string) => void): 
     if (trimmed === sent) return
     const { pathname } = location
     const timer = setTimeout(() => {
-      // The person has followed a link to a page that is still loading; a search would bring them back.
+      // The user has followed a link to a page that is still loading. A search now would return to this page.
       if (location.pathname !== pathname) return
       pending.current.push(trimmed)
       setSent(trimmed)

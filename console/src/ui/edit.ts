@@ -4,7 +4,7 @@ import { isOutdated, type Tagged } from '../api/client.ts'
 import type { ConflictProps, Texts } from './conflict.tsx'
 
 interface Editing<Row, Tag, Draft> {
-  /** The row when the form opens. The form keeps it: a row that is read later does not replace what the person sees. */
+  /** The row when the form opens. The form keeps it: a row that is read later does not replace what the user sees. */
   loaded: Tagged<Row, Tag>
   draftOf: (row: Row) => Draft
   /** Returns the draft as texts by label, for a comparison. */
@@ -14,7 +14,7 @@ interface Editing<Row, Tag, Draft> {
   /** Sends a patch with If-Match. */
   send: (patch: object, etag: Tag) => Promise<Tagged<Row, Tag>>
   read: () => Promise<Tagged<Row, Tag>>
-  /** Called with the row as it is now, if it was saved, if nothing was changed, or if the person took the other version. */
+  /** Called with the resulting row: after a save, if nothing was changed, or if the user took the other version. */
   onDone: (now: Tagged<Row, Tag>, isSaved: boolean) => void
 }
 
@@ -22,9 +22,9 @@ interface Editing<Row, Tag, Draft> {
 type Outcome<Read> = { saved: Read } | { theirs: Read }
 
 /**
- * Holds the state of a form that changes a row. It sends only what the person has changed, with the entity tag of the row
- * that the form was filled from. If someone else has changed the same fields or other fields of the form meanwhile,
- * `conflict` has the properties of `<Conflict>`; otherwise it is null.
+ * Holds the state of a form that changes a row. It sends only what the user has changed, with the entity tag of the row
+ * that the form was filled from. If someone else has changed any field of the form meanwhile, `conflict` has the
+ * properties of `<Conflict>`; otherwise it is null.
  */
 export function useEdit<Row, Tag, Draft extends object>(editing: Editing<Row, Tag, Draft>) {
   const { draftOf, textsOf, patchOf, send, read, onDone } = editing

@@ -4,7 +4,7 @@ import { ApiError } from '../api/client.ts'
 interface FieldProps {
   label: string
   hint?: ReactNode
-  /** What is wrong with the value. */
+  /** The error message of the value. */
   error?: string | undefined
   isRequired?: boolean
   isDisabled?: boolean

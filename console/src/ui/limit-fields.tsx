@@ -32,38 +32,33 @@ interface LimitFieldsProps {
 }
 
 /** The fields of a rate and of a monthly quota. */
-export function LimitFields({ draft: { calls, seconds, quota }, set, error }: LimitFieldsProps) {
+export function LimitFields({ draft, set, error }: LimitFieldsProps) {
+  const limitField = (label: string, name: 'calls' | 'quota', limit: 'rate' | 'quota') => (
+    <TextField
+      label={label}
+      type="number"
+      min={1}
+      value={draft[name]}
+      onChange={(text) => set({ [name]: text })}
+      hint={`Empty for the default ${limit}`}
+      error={fieldError(error, limit)}
+    />
+  )
   return (
     <>
       <div className="grid">
-        <TextField
-          label="Requests"
-          type="number"
-          min={1}
-          value={calls}
-          onChange={(text) => set({ calls: text })}
-          hint="Empty for the default rate"
-          error={fieldError(error, 'rate')}
-        />
+        {limitField('Requests', 'calls', 'rate')}
         <TextField
           label="Period in seconds"
           type="number"
           min={1}
           max={86_400}
-          value={seconds}
-          isDisabled={calls === ''}
+          value={draft.seconds}
+          isDisabled={draft.calls === ''}
           onChange={(text) => set({ seconds: text })}
         />
       </div>
-      <TextField
-        label="Requests per month"
-        type="number"
-        min={1}
-        value={quota}
-        onChange={(text) => set({ quota: text })}
-        hint="Empty for the default quota"
-        error={fieldError(error, 'quota')}
-      />
+      {limitField('Requests per month', 'quota', 'quota')}
     </>
   )
 }

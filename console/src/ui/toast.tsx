@@ -10,7 +10,7 @@ import { Button } from './button.tsx'
 interface Action {
   label: string
   run: () => void
-  /** Runs when the message disappears without the action, which happens later while the pointer or the focus is on it. */
+  /** Runs when the message disappears without the action. The message stays while the pointer or the focus is on it. */
   otherwise?: () => void
 }
 

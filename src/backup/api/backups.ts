@@ -6,63 +6,63 @@ import { keysetPage, type PageQuery } from '../../http/pagination.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import { cachedRead } from '../../metrics/cached-read.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
-import { type Run, requestRun, settledRun } from '../schedule/runs.ts'
-import type { Verdict } from '../schedule/thread.ts'
+import { type BackupRun, requestRun, settledRun } from '../schedule/runs.ts'
+import type { BackupVerdict } from '../schedule/thread.ts'
 import { claimVerification, type VerifyClaim, verify } from './verification.ts'
 import { availabilityOf, backupView, type Seen, scheduledTimeOf } from './views.ts'
 
-export interface BackupsOptions {
+export interface BackupApiOptions {
   db: Database
   now: () => number
   monotonic: () => number
   later: (ms: number, run: () => void) => () => void
-  /** This node: its host and its process. */
+  /** This node's host name and process id. */
   hostname: string
   pid: number
   /** The URL of the folder or bucket. */
   location: string
-  /** Whether a setting says where or when to make backups. */
+  /** Whether a schedule or a location for backups is configured. */
   isConfigured: boolean
   /** Checks the file of a backup in a thread. */
-  check: (file: { name: string; sizeBytes: number }, signal: AbortSignal) => Promise<Verdict>
-  /** Called after a request for a backup was stored. */
+  check: (file: { name: string; sizeBytes: number }, signal: AbortSignal) => Promise<BackupVerdict>
+  /** Called after a request for a backup has been stored. */
   onRequested: () => void
-  /** Receives the error of a check that could not be made or recorded. */
+  /** Called with the error if a check cannot be run or its outcome cannot be recorded. */
   onError: (error: unknown) => void
 }
 
 /** A completed backup whose file this node can read. */
-export type ReadableRun = Run & { name: string; sizeBytes: number }
+export type ReadableRun = BackupRun & { name: string; sizeBytes: number }
 
-/** The check of one backup, which a request starts. */
-export interface Verification {
+/** A check of one backup, started by a request. */
+export interface RequestedVerification {
   /**
-   * Reserves this process for the check, and records it. Throws a `Problem` if the backup is being checked, or if this
-   * process checks another one.
+   * Reserves this process for the check, and records that the check is running. Throws a `Problem` if the backup is
+   * already being checked, or if this process is checking another backup.
    */
   claim: (tx: Queryable) => Promise<void>
-  /** Checks the backup in the background. Call after the transaction; does nothing without a claim. */
+  /** Runs the check in the background. Call this after the transaction; without a claim, it does nothing. */
   start: () => void
-  /** Ends the reservation, unless the check was started. */
+  /** Ends the reservation, unless the check has started. */
   release: () => void
 }
 
-/** The backups of a service, as its routes use them. */
+/** The operations on backups that the routes need. */
 export interface Backups {
   page: (query: PageQuery) => Promise<{ backups: object[]; cursors: { next?: string; prev?: string } }>
   /** Throws RESOURCE_NOT_FOUND if there is no such backup. */
-  find: (id: string) => Promise<Run>
-  view: (run: Run) => Promise<ReturnType<typeof backupView>>
-  /** Like `view`, but does not look for the file, which a new run does not have and a readable run has. */
-  viewUnseen: (run: Run) => ReturnType<typeof backupView>
+  find: (id: string) => Promise<BackupRun>
+  view: (run: BackupRun) => Promise<ReturnType<typeof backupView>>
+  /** Like `view`, but assumes that the file exists, so that the folder or bucket need not be read. */
+  viewUnseen: (run: BackupRun) => ReturnType<typeof backupView>
   /** Adds a run. Throws a `Problem` if backups are not configured, or if another backup is in progress. */
-  request: (tx: Queryable, requestedBy: string) => Promise<Run>
+  request: (tx: Queryable, requestedBy: string) => Promise<BackupRun>
   onRequested: () => void
-  /** Throws a `Problem` that says why this node cannot read the file. */
-  readable: (run: Run) => Promise<ReadableRun>
+  /** Returns the run if this node can read its file; otherwise throws a `Problem` that gives the reason. */
+  readable: (run: BackupRun) => Promise<ReadableRun>
   store: () => Promise<ResultStore>
   /** Prepares the check of a backup. */
-  verification: (run: ReadableRun) => Verification
+  verification: (run: ReadableRun) => RequestedVerification
   downloads: SlotLimiter
   /** Stops the check in progress. */
   stop: () => Promise<void>
@@ -72,7 +72,7 @@ const namesLimitMs = 5_000
 const downloadLimits = { perAccount: 2, inTotal: 4 }
 const checkRunning = (what: string) => new Problem('CHECK_IN_PROGRESS', what, { headers: { 'retry-after': '5' } })
 
-export function openBackups(options: BackupsOptions): Backups {
+export function openBackups(options: BackupApiOptions): Backups {
   const { db, now, location, hostname, pid, isConfigured, onRequested } = options
   const node = `${hostname} ${pid}`
   const names = cachedRead({ read: () => namesIn(location), freshMs: 0, limitMs: namesLimitMs, ...options })
@@ -108,20 +108,21 @@ export function openBackups(options: BackupsOptions): Backups {
 }
 
 /** Checks one backup at a time. */
-function verifications(options: BackupsOptions, node: string): Pick<Backups, 'verification' | 'stop'> {
+function verifications(options: BackupApiOptions, node: string): Pick<Backups, 'verification' | 'stop'> {
   const { db, now, check, onError } = options
   const stopping = new AbortController()
-  let holder: Verification | undefined
+  let holder: RequestedVerification | undefined
   let verifying: Promise<void> | undefined
-  const verification = ({ scheduledFor, name, sizeBytes }: ReadableRun): Verification => {
+  const verification = ({ scheduledFor, name, sizeBytes }: ReadableRun): RequestedVerification => {
     let claim: VerifyClaim | undefined
     let isStarted = false
     const release = () => {
       if (holder === own) holder = undefined
     }
-    const own: Verification = {
+    const own: RequestedVerification = {
       claim: async (tx) => {
-        // Reserved before the first await, because two requests may be in their transactions at the same time.
+        // Reserve the process before the first await, because two requests may be in their transactions at the same
+        // time.
         holder ??= own
         if (holder !== own) throw checkRunning('This node is checking another backup')
         claim = await claimVerification(tx, scheduledFor, { node, nowMs: now() })
@@ -149,15 +150,15 @@ function verifications(options: BackupsOptions, node: string): Pick<Backups, 've
 const notConfigured =
   "Backups are not configured: set PLINTH_BACKUP to a schedule, such as '0 3 * * *', or PLINTH_BACKUP_URL to a folder or bucket"
 
-/** Returns the names in a folder or bucket. A folder that does not exist is empty, and is not created. */
+/** Returns the file names in a folder or bucket; none if the folder does not exist. Does not create the folder. */
 async function namesIn(location: string): Promise<Set<string>> {
   const folder = resultsFolder(location)
   if (folder !== null && !existsSync(folder)) return new Set()
   return new Set(await (await openResults(location)).keys())
 }
 
-/** Throws a `Problem` that says why the file cannot be read, and where it is. */
-function assertReadable(run: Run, seen: Seen): ReadableRun {
+/** Returns the run if this node can read its file; otherwise throws a `Problem` that gives the reason. */
+function assertReadable(run: BackupRun, seen: Seen): ReadableRun {
   const unavailable = (detail: string) => new Problem('BACKUP_UNAVAILABLE', detail)
   const { name, sizeBytes, status, node } = run
   if (status === 'running') throw unavailable('The backup is not completed yet')
@@ -175,7 +176,7 @@ function assertReadable(run: Run, seen: Seen): ReadableRun {
 }
 
 const runPage = (read: Queryable, query: PageQuery) =>
-  keysetPage<Run>(query, 1, {
+  keysetPage<BackupRun>(query, 1, {
     of: 'backups',
     keyOf: ({ scheduledFor }) => [scheduledFor],
     rowsAfter: (after, backwards, count) => {

@@ -28,7 +28,7 @@ const tags = ['administration']
 const reads = { scope: 'admin', cache: 'private', fields: true } as const
 const writes = { scope: 'admin', cache: 'none' } as const
 
-/** Routes for backups: the list, a request, the file and its check. Requests and downloads are in the audit log. */
+/** Routes that list and request backups, download their files and check them. Requests and downloads are audited. */
 export const backupRoutes: Plugin = async (app, options) => {
   for (const routes of [reading, requesting, downloading, verifying]) await routes(app, options)
 }
@@ -83,7 +83,7 @@ const downloading: Plugin = async (app, { db, sealer, now, backups }) => {
     const { name, sizeBytes, sha256 } = run
     const file = { name, mediaType: 'application/octet-stream', sizeBytes, sha256: sha256 ?? '' }
     const open = async (...args: Parameters<Awaited<ReturnType<Backups['store']>>['open']>) => {
-      // Recorded before the first byte is sent.
+      // The download is audited before the first byte is sent.
       const entry = { ...auditActor(request), event: 'backup.downloaded', target: request.params.id } as const
       await db.write((tx) => record(tx, { ...entry, details: { file: name } }))
       return (await backups.store()).open(...args)

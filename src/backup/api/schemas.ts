@@ -21,7 +21,7 @@ const VerificationView = Type.Object(
   { description: 'The last check of the file; absent if it has not been checked' },
 )
 
-/** A backup, as the API shows it. */
+/** A backup as returned by the API. */
 export const BackupView = partialSchema(
   Type.Object({
     id: Type.String({ examples: ['bkp_20261123T030000000Z'] }),

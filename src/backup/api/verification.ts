@@ -1,8 +1,8 @@
 import type { Database, Queryable } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
-import type { Verdict } from '../schedule/thread.ts'
+import type { BackupVerdict } from '../schedule/thread.ts'
 
-/** The right of one process to check a backup. */
+/** A process's exclusive right to check a backup. */
 export interface VerifyClaim {
   scheduledFor: string
   startedAt: string
@@ -11,7 +11,7 @@ export interface VerifyClaim {
 const leaseMs = 90_000
 const heartbeatMs = 20_000
 
-/** Records that a node checks a backup; undefined if a node already does. */
+/** Records that this node is checking the backup. Returns undefined if the backup is already being checked. */
 export async function claimVerification(
   tx: Queryable,
   scheduledFor: string,
@@ -37,13 +37,13 @@ export async function claimVerification(
 export interface VerifyOptions {
   db: Database
   now: () => number
-  /** Checks the file; rejects if the check could not be made. */
-  check: (signal: AbortSignal) => Promise<Verdict>
+  /** Checks the file; rejects if the check could not be run. */
+  check: (signal: AbortSignal) => Promise<BackupVerdict>
   signal: AbortSignal
   onError: (error: unknown) => void
 }
 
-/** Checks a backup that was claimed, and records the outcome. Never rejects. */
+/** Runs the check for a claim, and records the outcome. Never rejects. */
 export async function verify(claim: VerifyClaim, { db, now, check, signal, onError }: VerifyOptions): Promise<void> {
   const held = (tx: Queryable) =>
     tx

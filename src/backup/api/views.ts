@@ -1,19 +1,19 @@
 import { iso } from '../../storage/ids.ts'
-import type { Run } from '../schedule/runs.ts'
+import type { BackupRun } from '../schedule/runs.ts'
 
 const idForm = /^bkp_(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z$/
 
 /** Returns the id of the run for a scheduled time, such as `bkp_20261123T030000000Z`. */
 export const backupId = (scheduledFor: string): string => `bkp_${scheduledFor.replaceAll(/[-:.]/g, '')}`
 
-/** Returns the scheduled time in an id; undefined if it is not an id. */
+/** Returns the scheduled time in an id; undefined if the text is not an id. */
 export const scheduledTimeOf = (id: string): string | undefined =>
   idForm.test(id) ? id.replace(idForm, '$1-$2-$3T$4:$5:$6.$7Z') : undefined
 
-/** Where the file of a completed backup is, seen from one node. */
+/** Whether this node can read the file of a completed backup; `unknown` if the bucket does not respond. */
 export type Availability = 'here' | 'elsewhere' | 'removed' | 'unknown'
 
-/** What a node can tell about files of backups. */
+/** What this node needs to determine where backup files are. */
 export interface Seen {
   /** The names of the files in the node's folder or bucket; null if the bucket does not respond. */
   names: ReadonlySet<string> | null
@@ -22,8 +22,8 @@ export interface Seen {
   hostname: string
 }
 
-/** Returns where a completed backup is. Folders with the same path on different machines may be different folders. */
-export function availabilityOf({ name, location, node }: Run, seen: Seen): Availability {
+/** Returns where a backup's file is. Equal paths on different machines may be different folders. */
+export function availabilityOf({ name, location, node }: BackupRun, seen: Seen): Availability {
   if (seen.names === null) return 'unknown'
   if (name !== null && seen.names.has(name)) return 'here'
   const isSamePlace = location === null || location === seen.location
@@ -32,7 +32,7 @@ export function availabilityOf({ name, location, node }: Run, seen: Seen): Avail
 }
 
 /** Returns the representation of a backup, without members that have no value. */
-export function backupView(run: Run, seen: Seen, nowMs: number) {
+export function backupView(run: BackupRun, seen: Seen, nowMs: number) {
   const { scheduledFor, requestedBy, startedAt, finishedAt, name, error, encrypted } = run
   const isPending = run.status === 'running' && run.attempts === 0
   const { location, sizeBytes, sha256, takenAt, missingResults, damagedResults } = run
@@ -49,12 +49,12 @@ export function backupView(run: Run, seen: Seen, nowMs: number) {
   })
 }
 
-function progressOf({ step, doneBytes, totalBytes }: Run) {
+function progressOf({ step, doneBytes, totalBytes }: BackupRun) {
   if (step === null || doneBytes === null) return null
   return { step, doneBytes, ...(totalBytes !== null && { totalBytes }) }
 }
 
-function verificationOf(run: Run, nowMs: number) {
+function verificationOf(run: BackupRun, nowMs: number) {
   const { verifyStatus: status, verifyNode, verifyStartedAt, verifyFinishedAt, verifyError, verifyLeaseUntil } = run
   if (status === null || verifyNode === null || verifyStartedAt === null) return null
   const isLost = status === 'running' && (verifyLeaseUntil ?? '') <= iso(nowMs)
@@ -66,7 +66,7 @@ function verificationOf(run: Run, nowMs: number) {
   }
 }
 
-/** Returns the members whose value is not null. */
+/** Removes the members whose value is null. */
 const present = <T extends object>(all: T) =>
   Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null)) as {
     [Name in keyof T]?: NonNullable<T[Name]>

@@ -10,7 +10,7 @@ const maxHeaderBytes = 65_536
 const chunkBytes = 65_536
 const tagBytes = 16
 const nonceBytes = 16
-/** The binary logarithm of scrypt's rounds: 2^17 rounds use 128 MiB of memory for less than a second. */
+/** The base-2 logarithm of scrypt's cost parameter N: 2^17 takes 128 MiB of memory and less than a second. */
 const defaultWorkFactor = 17
 const maxWorkFactor = 20
 
@@ -24,7 +24,7 @@ const headerTag = (fileKey: Uint8Array, header: string) =>
 export interface Encryption {
   passphrase: string
   random: (size: number) => Uint8Array
-  /** The binary logarithm of the rounds that derive the key from the passphrase; default 17. */
+  /** The base-2 logarithm of scrypt's cost parameter N; default 17. */
   workFactor?: number | undefined
 }
 
@@ -46,7 +46,7 @@ export async function* decrypted(bytes: Bytes, passphrase: string): Bytes {
   const key = derive(await fileKeyOf(header, passphrase), nonce, 'payload')
   for await (const { chunk, count, isLast } of chunksOf(payload, chunkBytes + tagBytes)) {
     const plain = opened(key, nonceOf(count, isLast), chunk)
-    // Only an empty file has an empty chunk.
+    // A file must not contain an empty chunk, unless the whole file is empty.
     if (!plain || (plain.length === 0 && count > 0))
       throw new BackupBroken('a block cannot be decrypted: the file is incomplete or was altered')
     yield plain

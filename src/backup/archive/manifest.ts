@@ -37,12 +37,12 @@ export type Entry = Static<typeof Entry>
 /** The last entry of an archive: the head, and the digests of all other entries. */
 const Manifest = Type.Object({
   ...headFields,
-  /** The number of rows by table. */
+  /** The number of rows in each table. */
   tables: Type.Record(Type.String(), Count),
   entries: Type.Array(Entry),
-  /** Results that the result store no longer had, such as those that expired after the database was copied. */
+  /** Results that were missing from the result store, such as those that expired after the database was copied. */
   missingResults: Type.Array(Type.String()),
-  /** Results whose stored bytes differ from the size or digest in their task. */
+  /** Results whose size or digest differs from what the database states. */
   damagedResults: Type.Array(Type.String()),
 })
 export type Manifest = Static<typeof Manifest>

@@ -140,7 +140,10 @@ async function textOf(content: Bytes): Promise<string> {
   return Buffer.concat(parts).toString()
 }
 
-/** Returns the error to report. If an earlier stage failed, its error is the cause of the later ones. */
+/**
+ * Returns the error to report. If an earlier stage failed, this is that stage's error, because it caused the later
+ * errors.
+ */
 async function causeOf(error: unknown, fed: Promise<void>): Promise<unknown> {
   const earlier = await fed.then(
     () => undefined,
@@ -151,8 +154,8 @@ async function causeOf(error: unknown, fed: Promise<void>): Promise<unknown> {
 }
 
 /**
- * True for errors that are reported unchanged: those that are unrelated to the archive's content, such as a full disk,
- * and those that already describe it.
+ * Returns true for errors that are reported unchanged: errors unrelated to the archive's content, such as a full disk,
+ * and errors that already describe the archive.
  */
 function isReported(error: unknown): boolean {
   if (error instanceof BackupBroken || error instanceof BackupRefused) return true

@@ -47,7 +47,7 @@ export function archiveWriter(options: ArchiveOptions): ArchiveWriter {
     },
     { signal },
   )
-  // `add` and `finish` report the failure.
+  // `add` and `finish` report any failure.
   written.catch(() => {})
   return {
     add: async (name, sizeBytes, content) => {
@@ -61,7 +61,7 @@ export function archiveWriter(options: ArchiveOptions): ArchiveWriter {
         await body.close()
       } catch (error) {
         controller.error(error)
-        // If writing failed first, this throws the cause of both.
+        // If writing failed first, this throws the original error.
         await written
         throw error
       }

@@ -1,8 +1,11 @@
-/** A report result, an archived month of the audit log, or a file of a row, that the result store has according to the copied database. */
+/**
+ * A report result, an archived month of the audit log, or a row's file that is in the result store according to the
+ * copied database.
+ */
 export interface ExpectedResult {
   key: string
   sizeBytes: number
-  /** In base64. */
+  /** The digest of the content, in base64. */
   sha256: string
 }
 
@@ -13,11 +16,13 @@ export interface DatabaseCopy {
   /** The copy contains every row that was acknowledged before this instant (epoch ms). */
   takenAt: number
   migrations: string[]
-  /** The fingerprints of the master keys that open the copy; none if a release without data keys made the database. */
+  /**
+   * The fingerprints of the master keys that open the copy; none if the database is from a release without data keys.
+   */
   masterKeys: string[]
   /** The tables of declared resources. */
   resources: string[]
-  /** The number of rows by table. */
+  /** The number of rows in each table. */
   tables: Record<string, number>
   results: ExpectedResult[]
   /** For PostgreSQL: the schema of the tables, and the release of `pg_dump`. */
@@ -34,10 +39,10 @@ export interface CopyOptions {
 
 type Rows = readonly Record<string, unknown>[]
 
-/** Runs a statement that reads, and returns its rows. */
+/** Runs a read-only statement and returns its rows. */
 export type ReadRows = (sql: string) => Rows | Promise<Rows>
 
-/** Reads the description of a copy's content; `tables` are the names of all tables, quoted as the engine requires. */
+/** Reads the description of a copy's content. `tables` are the names of its tables, each also quoted for SQL. */
 export async function readContents(read: ReadRows, tables: readonly [name: string, quoted: string][], takenAt: number) {
   const column = async (sql: string, name: string) => (await read(sql)).map((row) => String(row[name]))
   const counts: Record<string, number> = {}
@@ -48,7 +53,7 @@ export async function readContents(read: ReadRows, tables: readonly [name: strin
     select result_key, size_bytes, sha256 from tasks where status = 'completed' and result_key is not null
       and expires_at > '${new Date(takenAt).toISOString()}' order by result_key`)
   const hasDataKeys = tables.some(([name]) => name === 'data_keys')
-  // A database of an earlier release has no archives and no files.
+  // A database from an earlier release has no archives and no files.
   const archives = tables.some(([name]) => name === 'audit_archives')
     ? await read('select key as result_key, size_bytes, sha256 from audit_archives order by month')
     : []

@@ -39,7 +39,7 @@ async function majorOf(path: string): Promise<number | undefined> {
   return major === undefined ? undefined : Number(major)
 }
 
-export interface RunOptions {
+export interface ToolOptions {
   /**
    * Environment variables for connection parameters. They are not passed as arguments, because any user of the machine
    * can list the arguments of a process.
@@ -51,7 +51,7 @@ export interface RunOptions {
 /**
  * Runs a program and returns its output. If the program fails, rejects with the text that it wrote to standard error.
  */
-export async function runTool(tool: Tool, args: readonly string[], { env, signal }: RunOptions): Promise<string> {
+export async function runTool(tool: Tool, args: readonly string[], { env, signal }: ToolOptions): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   const stdio = ['ignore', 'pipe', 'pipe'] as const
   const child = spawn(tool.path, args, { env: { ...process.env, ...env }, signal, stdio: [...stdio] })
@@ -66,7 +66,7 @@ export async function runTool(tool: Tool, args: readonly string[], { env, signal
   return promise
 }
 
-/** The environment variables of libpq, by the parameter of a `postgres://` URL that they replace. */
+/** libpq's environment variables, by the corresponding parameter of a `postgres://` URL. */
 const variables: Readonly<Record<string, string>> = {
   host: 'PGHOST',
   port: 'PGPORT',
@@ -94,8 +94,8 @@ export function connectionEnv(url: string): Record<string, string> {
 }
 
 /**
- * The service verifies certificates and host names in each of these modes, but libpq only in the last one. For
- * `sslrootcert`, libpq 16 and later accepts `system`, which stands for the authorities that the machine trusts.
+ * The service verifies certificates and host names in each of these modes, whereas libpq does so only in `verify-full`.
+ * For `sslrootcert`, libpq 16 and later accept `system`, which stands for the authorities that the machine trusts.
  */
 const verifying = ['prefer', 'require', 'verify-ca', 'verify-full']
 

@@ -18,7 +18,7 @@ async function connected<T>(url: string, work: (read: ReadRows) => Promise<T>): 
   const client = new pg.Client({
     ...{ connectionString: url, application_name: 'plinth-backup', keepAlive: true, connectionTimeoutMillis: 10_000 },
   })
-  // Without a listener, a broken connection would crash the process; the query that needs it fails as well.
+  // Without a listener, a broken connection would crash the process. Queries on the connection report the failure.
   client.on('error', () => {})
   await client.connect()
   try {
@@ -58,7 +58,7 @@ export async function copyPostgres(url: string, { folder, signal, onProgress }: 
     const snapshot = String((await read('select pg_export_snapshot() as id'))[0]?.id)
     const tables = await tablesIn(read, schema)
     if (!tables.some(([name]) => name === 'migrations')) throw new BackupRefused('The database has no tables of Plinth')
-    // No node uses a restored database yet.
+    // The rows of `nodes` are not copied, because no node uses a newly restored database.
     const contents = await readContents(
       read,
       tables.filter(([name]) => name !== 'nodes'),
@@ -131,7 +131,7 @@ export async function restoreDump(
 ): Promise<void> {
   const tool = await findTool('pg_restore', dumpMajor)
   const contents = await runTool(tool, ['--list', file], { env: {}, signal })
-  // Skips the schema, because it already exists, and comments on extensions, because only superusers may set them.
+  // Skips the schema, which already exists, and COMMENT entries for extensions, which only superusers may restore.
   const isSkipped = (line: string) =>
     line.includes(` SCHEMA - ${schema} `) || / COMMENT - (SCHEMA|EXTENSION) /.test(line)
   const list = `${file}.list`

@@ -2,34 +2,32 @@ import { type Selectable, sql } from 'kysely'
 import type { Database, Queryable } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
 import type { BackupsTable } from '../../storage/tables/tasks.ts'
-import type { Progress } from '../create.ts'
+import type { BackupProgress } from '../create.ts'
 
 /**
  * A run that this node has claimed. Each claim increases `attempt`, so that only the latest holder can finish the run.
  */
-export interface Claim {
+export interface RunClaim {
   scheduledFor: string
   attempt: number
 }
 
-export type Run = Selectable<BackupsTable>
+export type BackupRun = Selectable<BackupsTable>
 
-/**
- * A claim, or the reason that there is none. `finished`: the run has ended. `busy`: another node is working on a run.
- */
-type Claimed = Claim | 'finished' | 'busy'
+/** A claim, or why there is none. `finished`: the run has ended. `busy`: another node is working on a run. */
+type Claimed = RunClaim | 'finished' | 'busy'
 
-export const leaseSeconds = 90
-/** The number of attempts after which a run is given up, if its process ended during each of them. */
+export const runLeaseSeconds = 90
+/** A run fails after this many attempts if its process ended during each of them. */
 const maxAttempts = 3
-/** The number of most recent runs whose rows are kept. */
+/** The number of most recent runs that are kept. */
 const maxRuns = 100
-/** A request that no node has begun by then is given up. */
+/** How long a requested run waits for a node to start it; after that, it has failed. */
 const abandonedMs = 5 * 60_000
 const noWorker = 'No process with the role worker made it'
 
 /** Returns the most recent scheduled run; undefined if there was none. */
-export const lastScheduledRun = (db: Pick<Database, 'read'>): Promise<Run | undefined> =>
+export const lastScheduledRun = (db: Pick<Database, 'read'>): Promise<BackupRun | undefined> =>
   db.read
     .selectFrom('backups')
     .selectAll()
@@ -38,8 +36,8 @@ export const lastScheduledRun = (db: Pick<Database, 'read'>): Promise<Run | unde
     .limit(1)
     .executeTakeFirst()
 
-/** Returns the requested run that no node is making and that is not given up; undefined if there is none. */
-export const waitingRequest = (db: Pick<Database, 'read'>, nowMs: number): Promise<Run | undefined> =>
+/** Returns the requested run that waits for a node, unless it has waited too long; undefined if there is none. */
+export const waitingRequest = (db: Pick<Database, 'read'>, nowMs: number): Promise<BackupRun | undefined> =>
   db.read
     .selectFrom('backups')
     .selectAll()
@@ -50,26 +48,26 @@ export const waitingRequest = (db: Pick<Database, 'read'>, nowMs: number): Promi
     .limit(1)
     .executeTakeFirst()
 
-/** Returns a run as it is at this time: a request that no node began in time has failed. */
-export function settledRun(run: Run, nowMs: number): Run {
+/** Returns a run with its status at this time: a requested run that no node started in time has failed. */
+export function settledRun(run: BackupRun, nowMs: number): BackupRun {
   const givenUpMs = Date.parse(run.leaseUntil) + abandonedMs
   if (run.status !== 'running' || run.attempts > 0 || nowMs < givenUpMs) return run
   return { ...run, status: 'failed', finishedAt: iso(givenUpMs), error: noWorker }
 }
 
-/** A request for a backup: who made it, and which node received it. */
+/** A request for a backup: who made the request, and which node received it. */
 export interface RunRequest {
   requestedBy: string
   node: string
   nowMs: number
 }
 
-/** Adds a run, which a worker claims. Returns undefined if another run is waiting or in progress. */
+/** Adds a run for a worker to claim. Returns undefined if another run is waiting or in progress. */
 export async function requestRun(
   tx: Queryable,
   engine: Pick<Database['engine'], 'name'>,
   { requestedBy, node, nowMs }: RunRequest,
-): Promise<Run | undefined> {
+): Promise<BackupRun | undefined> {
   const now = iso(nowMs)
   await lockRuns(tx, engine)
   const current = await running(tx)
@@ -90,15 +88,15 @@ export async function requestRun(
 }
 
 /** Returns the most recent run; undefined if there was none. */
-export const lastRun = (db: Pick<Database, 'read'>): Promise<Run | undefined> =>
+export const lastRun = (db: Pick<Database, 'read'>): Promise<BackupRun | undefined> =>
   db.read.selectFrom('backups').selectAll().orderBy('scheduledFor', 'desc').limit(1).executeTakeFirst()
 
-/** Returns the oldest run whose row is kept; rejects if there was none. */
-export const firstRun = (db: Pick<Database, 'read'>): Promise<Run> =>
+/** Returns the oldest run that is kept; rejects if there are no runs. */
+export const firstRun = (db: Pick<Database, 'read'>): Promise<BackupRun> =>
   db.read.selectFrom('backups').selectAll().orderBy('scheduledFor').limit(1).executeTakeFirstOrThrow()
 
 /** Returns the most recent run that completed; undefined if there was none. */
-export const lastCompletedRun = (db: Pick<Database, 'read'>): Promise<Run | undefined> =>
+export const lastCompletedRun = (db: Pick<Database, 'read'>): Promise<BackupRun | undefined> =>
   db.read
     .selectFrom('backups')
     .selectAll()
@@ -113,7 +111,7 @@ export async function claimRun(
   { scheduledFor, node, nowMs }: { scheduledFor: string; node: string; nowMs: number },
 ): Promise<Claimed> {
   const now = iso(nowMs)
-  const held = { node, startedAt: now, leaseUntil: iso(nowMs + leaseSeconds * 1_000) }
+  const held = { node, startedAt: now, leaseUntil: iso(nowMs + runLeaseSeconds * 1_000) }
   return db.write(async (tx) => {
     await lockRuns(tx, db.engine)
     const busy = await running(tx).where('leaseUntil', '>', now).executeTakeFirst()
@@ -145,22 +143,27 @@ export async function claimRun(
   })
 }
 
-/** Makes requests and claims wait for each other until the transaction ends, so that each of them sees the others. */
+/** Serializes requests and claims until the transaction ends, so that each of them sees the others. */
 async function lockRuns(tx: Queryable, engine: Pick<Database['engine'], 'name'>): Promise<void> {
   if (engine.name === 'postgres') await sql`lock table backups in share row exclusive mode`.execute(tx)
 }
 
 const running = (tx: Queryable) => tx.selectFrom('backups').select('scheduledFor').where('status', '=', 'running')
 
-const heldBy = (tx: Queryable, { scheduledFor, attempt }: Claim) =>
+const heldBy = (tx: Queryable, { scheduledFor, attempt }: RunClaim) =>
   tx
     .updateTable('backups')
     .where('scheduledFor', '=', scheduledFor)
     .where('attempts', '=', attempt)
     .where('status', '=', 'running')
 
-/** Sets the end of the lease, and the progress; returns false if this node no longer holds the run. */
-export async function setLease(db: Database, claim: Claim, untilMs: number, progress?: Progress): Promise<boolean> {
+/** Sets the end of the lease and the progress; returns false if this node no longer holds the claim. */
+export async function setLease(
+  db: Database,
+  claim: RunClaim,
+  untilMs: number,
+  progress?: BackupProgress,
+): Promise<boolean> {
   const changed = await db.write((tx) =>
     heldBy(tx, claim)
       .set({ leaseUntil: iso(untilMs), ...progress })
@@ -169,7 +172,7 @@ export async function setLease(db: Database, claim: Claim, untilMs: number, prog
   return changed.numUpdatedRows === 1n
 }
 
-/** Facts about the file of a backup. */
+/** What is known about the file of a backup. */
 export interface BackupFile {
   name: string
   location: string
@@ -182,10 +185,10 @@ export interface BackupFile {
 }
 
 /** The outcome of a run. */
-export type Outcome = BackupFile | { error: string }
+export type RunOutcome = BackupFile | { error: string }
 
 /** Records the outcome of a run, and deletes the rows of old runs. */
-export async function finishRun(db: Database, claim: Claim, outcome: Outcome, nowMs: number): Promise<void> {
+export async function finishRun(db: Database, claim: RunClaim, outcome: RunOutcome, nowMs: number): Promise<void> {
   const status = 'error' in outcome ? 'failed' : 'completed'
   await db.write(async (tx) => {
     await heldBy(tx, claim)

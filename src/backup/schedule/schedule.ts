@@ -3,13 +3,21 @@ import type { ResultStore } from '../../files/store.ts'
 import type { Log } from '../../logging/entries.ts'
 import type { Database } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
-import type { Progress } from '../create.ts'
-import { type Claim, claimRun, finishRun, lastScheduledRun, leaseSeconds, setLease, waitingRequest } from './runs.ts'
+import type { BackupProgress } from '../create.ts'
+import {
+  claimRun,
+  finishRun,
+  lastScheduledRun,
+  type RunClaim,
+  runLeaseSeconds,
+  setLease,
+  waitingRequest,
+} from './runs.ts'
 
-/** Facts about a finished backup. */
+/** What is known about a finished backup. */
 export interface Produced {
   sizeBytes: number
-  /** Of the file, in base64. */
+  /** The digest of the file, in base64. */
   sha256: string
   takenAt: string
   isEncrypted: boolean
@@ -27,26 +35,30 @@ export interface ScheduleOptions {
   store: ResultStore
   location: string
   /** Writes a backup to the store under this name. Leaves nothing in the store if it fails or is aborted. */
-  produce: (name: string, signal: AbortSignal, onProgress: (progress: Progress) => void) => Promise<Produced>
+  produce: (name: string, signal: AbortSignal, onProgress: (progress: BackupProgress) => void) => Promise<Produced>
   /** The name of this node. */
   node: string
   now: () => number
   log: Log
 }
 
-export interface Schedule {
+export interface BackupSchedule {
   /**
-   * Makes a backup if one was requested or is due, and no other node is making it; resolves when the backup is finished.
+   * Makes a backup if one was requested or is due, and no other node is making it. Resolves when the backup is
+   * finished.
    */
   check: () => Promise<void>
-  /** Aborts the backup in progress. Whichever node checks next makes it again. */
+  /** Aborts the backup in progress. The next node that checks the schedule starts it again. */
   stop: () => Promise<void>
 }
 
 const heartbeatMs = 20_000
 const progressMs = 2_000
 const unfinishedMs = 86_400_000
-/** The names of scheduled and of requested backups. Each kind is kept separately, so that neither replaces the other. */
+/**
+ * The file names of scheduled backups, then of requested ones. Old files are removed separately for each kind, so that
+ * one kind never displaces the other.
+ */
 const nameForms = [/^plinth-\d{8}T\d{6}Z\.backup$/, /^plinth-requested-\d{8}T\d{6}Z\.backup$/]
 
 const nameAt = (ms: number, isRequested: boolean) =>
@@ -64,7 +76,7 @@ export function latestDue(cron: string, ms: number): number {
  * Makes backups on a schedule, one at a time, each on a single node. If no node was running at the latest scheduled
  * time, the backup is made at the next start, unless there has never been a scheduled backup.
  */
-export function backupSchedule(options: ScheduleOptions): Schedule {
+export function backupSchedule(options: ScheduleOptions): BackupSchedule {
   const { db, cron, node, now } = options
   const stopping = new AbortController()
   let handledMs: number | undefined
@@ -100,8 +112,8 @@ export function backupSchedule(options: ScheduleOptions): Schedule {
 }
 
 /**
- * Returns the time up to which scheduled backups count as handled: now if there has never been a scheduled run;
- * otherwise, just before the last one, because it may be unfinished.
+ * Returns the time up to which scheduled backups count as handled. If there has never been a scheduled run, this is
+ * now; otherwise, it is just before the last scheduled run, which may be unfinished.
  */
 async function firstHandled(db: Database, nowMs: number): Promise<number> {
   const last = await lastScheduledRun(db)
@@ -112,7 +124,12 @@ async function firstHandled(db: Database, nowMs: number): Promise<number> {
  * Makes a backup and records the outcome. If the service stops, ends the lease, so that the next check makes the
  * backup.
  */
-async function run(options: ScheduleOptions, claim: Claim, isRequested: boolean, stopping: AbortSignal): Promise<void> {
+async function run(
+  options: ScheduleOptions,
+  claim: RunClaim,
+  isRequested: boolean,
+  stopping: AbortSignal,
+): Promise<void> {
   const { db, produce, location, now, log } = options
   const [name, startedMs] = [nameAt(now(), isRequested), now()]
   const lease = heldLease(options, claim)
@@ -134,11 +151,11 @@ async function run(options: ScheduleOptions, claim: Claim, isRequested: boolean,
 }
 
 /** Extends the lease of a run every 20 seconds, and saves its progress at most every 2 seconds. */
-function heldLease({ db, now, log }: ScheduleOptions, claim: Claim) {
+function heldLease({ db, now, log }: ScheduleOptions, claim: RunClaim) {
   const lost = new AbortController()
-  let progress: Progress | undefined
+  let progress: BackupProgress | undefined
   const save = () => {
-    setLease(db, claim, now() + leaseSeconds * 1_000, progress).then(
+    setLease(db, claim, now() + runLeaseSeconds * 1_000, progress).then(
       (isHeld) => isHeld || lost.abort(),
       (err) => log.warn({ err }, 'backup lease not extended'),
     )
@@ -148,14 +165,14 @@ function heldLease({ db, now, log }: ScheduleOptions, claim: Claim) {
   return {
     /** Aborted if another node has taken over. */
     lost: lost.signal,
-    onProgress: (latest: Progress) => {
+    onProgress: (latest: BackupProgress) => {
       progress = latest
     },
     release: () => timers.forEach(clearInterval),
   }
 }
 
-/** Removes all but the newest backups of each kind, and unfinished files of processes that were killed. */
+/** Removes all but the newest backups of each kind, and unfinished files left by killed processes. */
 async function removeOld({ store, keep, now, log }: ScheduleOptions): Promise<void> {
   try {
     const names = (await store.keys()).sort()

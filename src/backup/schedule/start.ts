@@ -9,10 +9,10 @@ import { type Backups, openBackups } from '../api/backups.ts'
 import type { Encryption } from '../archive/age.ts'
 import { configuredPassphrase, strongPassphrase } from '../passphrase.ts'
 import { placeOf } from '../place.ts'
-import type { Schedule } from './schedule.ts'
-import { inThread, verifyInThread } from './thread.ts'
+import type { BackupSchedule } from './schedule.ts'
+import { backUpInThread, verifyInThread } from './thread.ts'
 
-export interface BackupsOptions {
+export interface BackupScheduleOptions {
   db: Database
   dataDir: string
   version: string
@@ -23,29 +23,29 @@ export interface BackupsOptions {
   workFactor?: Encryption['workFactor']
 }
 
-/** The backups of a service: for its routes, and to start the schedule. */
+/** The operations that the routes need, and functions that start and stop the schedule. */
 export interface StartableBackups {
   backups: Backups
   /**
-   * Starts to make scheduled and requested backups, if they are configured and this process is a worker. Throws
+   * Starts making scheduled and requested backups, if they are configured and this process is a worker. Throws
    * `ConfigError` for an invalid schedule.
    */
   start: () => Promise<void>
-  /** Stops the schedule, and the backup and the check in progress. */
+  /** Stops the schedule, the backup in progress and the check in progress. */
   stop: () => Promise<void>
 }
 
 const checkEveryMs = 15_000
 
-/** Returns whether a setting says when or where to make backups. */
+/** Returns whether a schedule or a location for backups is configured. */
 const isConfigured = ({ backup: { schedule, url } }: Config): boolean => schedule !== null || url !== null
 
 /** Prepares the backups of a service. */
-export function configuredBackups(config: Config, options: BackupsOptions): StartableBackups {
+export function configuredBackups(config: Config, options: BackupScheduleOptions): StartableBackups {
   const { dataDir, log, ...sources } = options
   const location = backupsUrlOf(config.backup, config.storage)
   const place = placeOf(config, dataDir)
-  let schedule: Schedule | undefined
+  let schedule: BackupSchedule | undefined
   let timer: NodeJS.Timeout | undefined
   const check = () => {
     schedule?.check().catch((err) => log.error({ err }, 'backup schedule not checked'))
@@ -76,8 +76,8 @@ export function configuredBackups(config: Config, options: BackupsOptions): Star
 
 async function openSchedule(
   config: Config,
-  { db, dataDir, version, log, now, location, workFactor }: BackupsOptions & { location: string },
-): Promise<Schedule> {
+  { db, dataDir, version, log, now, location, workFactor }: BackupScheduleOptions & { location: string },
+): Promise<BackupSchedule> {
   const { schedule: cron, keep } = config.backup
   // Loaded on demand, because few services need the cron parser.
   const { backupSchedule, latestDue } = await import('./schedule.ts')
@@ -89,7 +89,13 @@ async function openSchedule(
   const configured = configuredPassphrase(config.backup)
   const passphrase = configured === null ? null : strongPassphrase(configured)
   if (passphrase === null) log.warn({}, 'backups not encrypted')
-  const produce = inThread({ place: placeOf(config, dataDir), version, passphrase, workFactor, backupsUrl: location })
+  const produce = backUpInThread({
+    place: placeOf(config, dataDir),
+    version,
+    passphrase,
+    workFactor,
+    backupsUrl: location,
+  })
   const store = await openResults(location)
   const node = `${hostname()} ${process.pid}`
   return backupSchedule({ db, cron, keep, store, location, produce, node, now, log })

@@ -6,10 +6,10 @@ import { createBackup, stagingFolder } from '../create.ts'
 import { BackupBroken, BackupRefused } from '../errors.ts'
 import { verifyBackup } from '../verify.ts'
 import type { Produced } from './schedule.ts'
-import type { FromBackupThread, ThreadData, Verdict } from './thread.ts'
+import type { BackupThreadData, BackupVerdict, FromBackupThread } from './thread.ts'
 
-type Make = Extract<ThreadData, { make: unknown }>['make']
-type Verify = Extract<ThreadData, { verify: unknown }>['verify']
+type Make = Extract<BackupThreadData, { make: unknown }>['make']
+type Verify = Extract<BackupThreadData, { verify: unknown }>['verify']
 
 const progressMs = 1_000
 const stopping = new AbortController()
@@ -35,7 +35,7 @@ async function make({ name, backupsUrl, ...order }: Make): Promise<Produced> {
   return { sizeBytes, sha256, takenAt, isEncrypted, ...counts }
 }
 
-async function verify({ name, sizeBytes, backupsUrl, passphrase, place }: Verify): Promise<Verdict> {
+async function verify({ name, sizeBytes, backupsUrl, passphrase, place }: Verify): Promise<BackupVerdict> {
   const store = await openResults(backupsUrl)
   const opening = {
     file: { sizeBytes, open: (signal: AbortSignal) => store.open(name, undefined, signal) },
@@ -54,7 +54,7 @@ async function verify({ name, sizeBytes, backupsUrl, passphrase, place }: Verify
   }
 }
 
-const data = workerData as ThreadData
+const data = workerData as BackupThreadData
 try {
   post({ result: await ('make' in data ? make(data.make) : verify(data.verify)) })
 } catch (error) {

@@ -1,13 +1,13 @@
 import { extname } from 'node:path'
 import { type FromThread, runThread } from '../../run-thread.ts'
 import type { Encryption } from '../archive/age.ts'
-import type { Progress } from '../create.ts'
-import type { Place } from '../place.ts'
+import type { BackupProgress } from '../create.ts'
+import type { BackupSource } from '../place.ts'
 import type { Produced, ScheduleOptions } from './schedule.ts'
 
 /** The options that all backups share. */
 export interface BackupOrder {
-  place: Place
+  place: BackupSource
   version: string
   passphrase: string | null
   workFactor?: Encryption['workFactor']
@@ -15,30 +15,30 @@ export interface BackupOrder {
   backupsUrl: string
 }
 
-/** Checks a backup in the folder or bucket; `sizeBytes` is its expected size. */
-export interface Verification extends Pick<BackupOrder, 'place' | 'passphrase' | 'backupsUrl'> {
+/** A backup to check, in the folder or bucket; `sizeBytes` is its expected size. */
+export interface BackupVerification extends Pick<BackupOrder, 'place' | 'passphrase' | 'backupsUrl'> {
   name: string
   sizeBytes: number
 }
 
-/** The result of a check: `error` says what is wrong with the file, and is null if nothing is. */
-export interface Verdict {
+/** The result of a check: `error` describes the damage to the file; null if there is none. */
+export interface BackupVerdict {
   error: string | null
 }
 
 /** A thread's input. */
-export type ThreadData = { make: BackupOrder & { name: string } } | { verify: Verification }
+export type BackupThreadData = { make: BackupOrder & { name: string } } | { verify: BackupVerification }
 /** A thread's messages. */
-export type FromBackupThread = FromThread<Produced | Verdict, Progress>
+export type FromBackupThread = FromThread<Produced | BackupVerdict, BackupProgress>
 
 const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
 
 /** Makes each backup in a separate thread. */
-export const inThread =
+export const backUpInThread =
   (order: BackupOrder): ScheduleOptions['produce'] =>
   (name, signal, onProgress) =>
-    runThread({ program, data: { make: { ...order, name } } satisfies ThreadData, signal, onProgress })
+    runThread({ program, data: { make: { ...order, name } } satisfies BackupThreadData, signal, onProgress })
 
-/** Checks a backup in a separate thread. Rejects if the check could not be made. */
-export const verifyInThread = (verify: Verification, signal: AbortSignal): Promise<Verdict> =>
-  runThread({ program, data: { verify } satisfies ThreadData, signal })
+/** Checks a backup in a separate thread. Rejects if the check could not be run. */
+export const verifyInThread = (verify: BackupVerification, signal: AbortSignal): Promise<BackupVerdict> =>
+  runThread({ program, data: { verify } satisfies BackupThreadData, signal })

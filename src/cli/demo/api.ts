@@ -53,12 +53,12 @@ export function client({ origin, host, port, ca }: Address, signal: AbortSignal)
   return { send, close: () => void agent.destroy() }
 }
 
-/** Sends one request that must succeed; waits and retries if the response asks for that. */
+/** Sends a request that must succeed; retries if the service is busy. */
 export type Call = Send
 
 const maxAttempts = 8
 
-/** Wraps `send`: adds common headers, retries after 429 and 503, and throws on any other error response. */
+/** Wraps `send`: adds common headers, retries up to seven times after 429 and 503, and throws on an error response. */
 export function caller(send: Send, signal: AbortSignal, common: Record<string, string>): Call {
   return async (method, path, options = {}) => {
     for (let attempt = 1; ; attempt++) {

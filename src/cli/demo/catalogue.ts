@@ -2,7 +2,10 @@ import { domains, familyNames, givenNames, streets, towns } from './names.ts'
 import { genres, slots } from './titles.ts'
 import { departments, makers, wordLines } from './words.ts'
 
-/** The sample data, in the format that POST accepts for each resource; `name`, `title` and `email` are unique. */
+/**
+ * The sample data, in the format that POST accepts for each resource. Product names, book titles and e-mail addresses
+ * are unique.
+ */
 export interface Catalogue {
   products: { name: string; price: number }[]
   books: { title: string; author: string; genre: string }[]

@@ -5,7 +5,7 @@ import { catalogue } from './catalogue.ts'
 import { closing, type Defer, interruptible } from './ending.ts'
 import { load } from './load.ts'
 import { type Receiver, receiver } from './receiver.ts'
-import { type Download, downloadReport, followReport, requestReport } from './report.ts'
+import { type Download, downloadReport, followReport, requestProductReport } from './report.ts'
 import { type Screen, screen } from './screen.ts'
 import { ownService } from './start-own.ts'
 
@@ -16,14 +16,14 @@ const number = new Intl.NumberFormat('en')
 interface Stage {
   version: string
   out: Screen
-  /** Aborted by Ctrl-C. */
+  /** Aborted on Ctrl-C, SIGTERM or a closed standard output. */
   signal: AbortSignal
   defer: Defer
 }
 
 /**
- * Demonstrates the main flow against a service of its own; throws if a step fails. Always stops the service and removes its
- * data.
+ * Demonstrates the main flow on a service that it starts; throws if a step fails. Always stops the service and removes
+ * its data.
  */
 export async function demo(version: string): Promise<void> {
   const { defer, close } = closing()
@@ -69,7 +69,7 @@ async function report({ out, signal, defer }: Stage, call: Call, folder: string)
   const task = await out.step(
     'Report',
     async (showProgress) =>
-      followReport(call, await requestReport(call, hook.url), hook.received, showProgress, signal),
+      followReport(call, await requestProductReport(call, hook.url), hook.received, showProgress, signal),
     ({ taskId, rowCount }) => `${taskId} completed, ${number.format(rowCount)} rows`,
   )
   await out.step(

@@ -19,8 +19,8 @@ export function closing(): { defer: Defer; close: () => Promise<void> } {
 const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGPIPE: 141 }
 
 /**
- * Returns a signal that Ctrl-C, SIGTERM or a closed standard output aborts, with the exit code as the reason; a second
- * Ctrl-C exits at once.
+ * Returns an AbortSignal that is aborted on Ctrl-C, SIGTERM or a closed standard output, with the exit code as the
+ * reason. Ctrl-C or SIGTERM after that exits at once, until `release` is called.
  */
 export function interruptible(): { signal: AbortSignal; release: () => void } {
   const controller = new AbortController()

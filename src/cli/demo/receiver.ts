@@ -11,7 +11,7 @@ export interface Received {
 
 export interface Receiver {
   url: string
-  /** Rejects if a call has an invalid signature. */
+  /** Resolves with the first valid call; rejects if an invalid call arrives before it. */
   received: Promise<Received>
   close: () => void
 }

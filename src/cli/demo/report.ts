@@ -17,7 +17,7 @@ export interface DemoTask {
 }
 
 /** Requests a CSV report of all products; returns the path of the report task. */
-export async function requestReport(call: Call, webhookUrl: string): Promise<string> {
+export async function requestProductReport(call: Call, webhookUrl: string): Promise<string> {
   const json = { reportType: 'products', format: 'csv', webhookUrl }
   const response = await call('POST', '/api/reports', { json })
   await response.body.resume()

@@ -1,4 +1,4 @@
-/** Words for invented book titles; a `{slot}` in a pattern is filled from the list of the same name. */
+/** Words for made-up book titles; each `{slot}` in a pattern is replaced by a word from the list of the same name. */
 export const slots: Readonly<Record<string, readonly string[]>> = {
   adjective: [
     ...['Silent', 'Borrowed', 'Glass', 'Forgotten', 'Crimson', 'Distant', 'Hollow', 'Patient', 'Second', 'Unwritten'],

@@ -16,7 +16,10 @@ An API key (create, list, revoke) determines whose limits a request counts again
 an access token. Signing keys (rotate) sign access tokens and ID tokens; cookie keys are rotated with them.
 The master key (rotate-master) encrypts the keys and secrets in the database.`
 
-/** Creates `plinth keys …`, which manages API keys, like /api/keys, and rotates signing keys and the master key. */
+/**
+ * Creates `plinth keys …`. It manages API keys, as the routes under /api/keys do, and rotates signing keys and the
+ * master key.
+ */
 export function keysCommand(configuration: () => Config): Command {
   const using = withStores(configuration)
   const keys = new Command('keys').description(about)

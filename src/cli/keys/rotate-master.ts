@@ -22,7 +22,9 @@ export interface RotateMasterOptions {
 const nextKeyFile = `${masterKeyFile}.next`
 const keyBytes = 32
 
-/** Runs `plinth keys rotate-master`; prints each step. With `offline`, no node may use the database meanwhile. */
+/**
+ * Runs `plinth keys rotate-master`; prints each step. With `offline`, no node may use the database during the rotation.
+ */
 export async function rotateMaster(config: Config, { offline = false, startOver = false }: RotateMasterOptions) {
   if (guessableSecrets(config).includes('PLINTH_NEW_MASTER_KEY'))
     throw new ConfigError('PLINTH_NEW_MASTER_KEY is not random: generate one with openssl rand -hex 32')
@@ -56,8 +58,9 @@ async function rotateIn(config: Config, stores: Stores, { offline, startOver }: 
 }
 
 /**
- * Returns the key in `master.key.next`. If a rotation begins and there is no such file, writes it with the configured key
- * or a random one. Throws `ConfigError` if it contains a key other than the configured one.
+ * Returns the key in `master.key.next`; undefined if there is no such file. If the file is missing, first creates it
+ * with the configured key or, if a rotation begins, a random one. With `startOver`, deletes an existing file before
+ * that. Throws `ConfigError` if the file contains a key other than the configured one.
  */
 function keyInFolder(
   dataDir: string,
@@ -90,7 +93,10 @@ function replaceKeyFile(dataDir: string): void {
 
 const progressEveryMs = 1_000
 
-/** Prints the steps, and the number of encrypted secrets at most once a second. */
+/**
+ * Returns a printer of the steps, which prints the number of encrypted secrets at most once a second. `rows` returns
+ * that number.
+ */
 function stepPrinter() {
   let printed = Number.NEGATIVE_INFINITY
   let count = 0

@@ -12,7 +12,7 @@ import { fingerprintOf } from '../../storage/encryption.ts'
 import type { RandomBytes } from '../../storage/ids.ts'
 import { type Stores, sealedColumns } from '../../stores.ts'
 
-/** A step of a rotation that was completed, or a wait that begins. */
+/** A completed step of a rotation, or the beginning of a wait. */
 export type RotationStep =
   | { step: 'added'; fingerprint: string }
   | { step: 'waiting'; ms: number }
@@ -24,11 +24,14 @@ export type RotationStep =
 export interface MasterKeyRotation {
   stores: Pick<Stores, 'db' | 'sealer' | 'reloadKeys'>
   current: Uint8Array
-  /** Returns the next master key; undefined if there is none. If `isNew`, a rotation begins, and a key may be created. */
+  /**
+   * Returns the next master key; undefined if there is none. If `isNew` is true, a rotation begins, and a key may be
+   * created.
+   */
   nextKey: (isNew: boolean) => Uint8Array | undefined
-  /** Makes later starts use the next master key; undefined if the operator must configure it. */
+  /** Saves the next master key for later starts; undefined if the operator must configure the key. */
   replaceKey: (() => void) | undefined
-  /** Begins again with another next key, although a rotation is in progress. */
+  /** Whether to rotate to another key even if a rotation is in progress. */
   startOver: boolean
   /** How long running processes may take to load a change to the data keys; 0 if no process runs. */
   loadedWithinMs: number
@@ -47,8 +50,8 @@ export type RotationOutcome = 'idle' | 'both valid' | 'finished'
 
 /**
  * Rotates the master key while services run: makes the next key valid, encrypts every secret with a new data key, and
- * ends the validity of the old key. Each step is stored, so that the rotation continues after an interruption. Throws
- * `ConfigError` if a rotation to another key is in progress.
+ * ends the validity of the old key. Each step is stored, so that the next call continues after an interruption. Without
+ * `startOver`, throws `ConfigError` if a rotation to another key is in progress.
  */
 export async function rotateMasterKey(rotation: MasterKeyRotation): Promise<RotationOutcome> {
   const { stores, current, nextKey, replaceKey, startOver } = rotation
@@ -88,8 +91,8 @@ async function begin({ stores: { db }, current, now, random, onStep }: MasterKey
 }
 
 /**
- * Activates the newest data key after every process has loaded it, and encrypts all secrets with it. Encrypts again after
- * every process uses it, because some have encrypted secrets with the previous key until then.
+ * Activates the newest data key once every process has loaded it, and encrypts all secrets with it. Encrypts again at
+ * the end, because until every process uses the new key, some still encrypt secrets with the previous one.
  */
 async function encryptWithNewest(rotation: MasterKeyRotation): Promise<void> {
   const { stores, now, onStep } = rotation
@@ -117,7 +120,7 @@ async function untilLoaded({ loadedWithinMs, now, wait, onStep }: MasterKeyRotat
 
 const lockedRowsMs = 250
 
-/** Encrypts all secrets that were not encrypted with this data key; returns when there are none. */
+/** Encrypts all secrets that are not yet encrypted with this data key; returns once there are none. */
 async function encryptAll({ stores, wait, onStep }: MasterKeyRotation, sealId: number): Promise<void> {
   const { db, sealer } = stores
   for (;;) {

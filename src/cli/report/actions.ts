@@ -44,7 +44,7 @@ async function createReport(call: Call, reportType: string, options: RunOptions)
   )
 }
 
-/** Prints the client's report tasks. */
+/** Prints the first page of the client's report tasks, newest first. */
 export const listReports = (
   config: Config,
   options: SessionOptions & { status?: string; json?: boolean },

@@ -38,7 +38,10 @@ export function reportCommand(configuration: () => Config): Command {
   return report
 }
 
-/** Parses a filter such as `minPrice=5` and adds it to the earlier filters; values of `min…` and `max…` become numbers. */
+/**
+ * Parses a filter such as `minPrice=5` and adds it to the earlier filters. Numeric values of `min…` and `max…` become
+ * numbers.
+ */
 function filterOf(text: string, before: ReportFilters = {}): ReportFilters {
   const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
   if (name === undefined || value === undefined) throw new InvalidArgumentError('It must be name=value.')
@@ -46,7 +49,7 @@ function filterOf(text: string, before: ReportFilters = {}): ReportFilters {
   return { ...before, [name]: isBound ? Number(value) : value }
 }
 
-/** Parses a parameter such as `status=paid` or `seats:=3`, whose value is JSON, and adds it to the earlier ones. */
+/** Parses a parameter, such as `status=paid` or, with a JSON value, `seats:=3`, and adds it to the earlier ones. */
 function parameterOf(text: string, before: Record<string, unknown> = {}): Record<string, unknown> {
   const [, name, isJson, value] = /^([^=:]+)(:?)=(.*)$/s.exec(text) ?? []
   if (name === undefined || value === undefined) throw new InvalidArgumentError('It must be name=value or name:=JSON.')

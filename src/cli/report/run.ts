@@ -28,7 +28,7 @@ export async function follow(call: Call, taskId: string, showProgress: ShowProgr
   for (;;) {
     const headers = { accept: 'text/event-stream', ...(lastEventId !== '' && { 'last-event-id': lastEventId }) }
     const { body } = await call('GET', `/api/reports/${taskId}/events`, { headers })
-    // If the stream breaks, the next request resumes after the last event received.
+    // If the stream ends early, the next request resumes after the last event received.
     const states = events(body)
     for await (const { id, task } of states) {
       lastEventId = id
@@ -58,7 +58,9 @@ async function* events(body: ApiResponse['body']): AsyncIterable<{ id: string; t
   }
 }
 
-/** Saves the result in `file`. If the result does not match Repr-Digest (RFC 9530), throws and leaves no file. */
+/**
+ * Saves the result in `file`. If the result does not match Repr-Digest (RFC 9530), throws and does not write `file`.
+ */
 export async function save(
   call: Call,
   { resultUrl, sizeBytes = 0 }: ReportTask,

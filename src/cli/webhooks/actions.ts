@@ -21,7 +21,7 @@ interface Delivery {
   attempts: { statusCode?: number; durationMs: number; error?: string }[]
 }
 
-/** Prints the client's webhooks. */
+/** Prints the client's webhooks, at most 200. */
 export const listWebhooks = (config: Config, options: SessionOptions & { json?: boolean }): Promise<void> =>
   withSession(config, options, async (call) => {
     const found = await registrations(call)
@@ -36,7 +36,7 @@ export const listWebhooks = (config: Config, options: SessionOptions & { json?: 
 const registrations = async (call: Call): Promise<Registration[]> =>
   jsonOf<Registration[]>(await call('GET', '/api/webhooks?limit=200'))
 
-/** Sends an example event to a webhook, waits for the outcome and prints it. */
+/** Sends an example event to a webhook and prints the outcome. Throws if the event is not delivered. */
 export const trigger = (config: Config, event: string, options: SessionOptions & { webhook?: string }): Promise<void> =>
   withSession(config, options, async (call) => {
     const id = options.webhook ?? (await subscribed(call, event)).id
@@ -60,7 +60,7 @@ async function subscribed(call: Call, event: string): Promise<Registration> {
 const waitMs = 60_000
 const pollMs = 100
 
-/** Polls a delivery until it is no longer pending. */
+/** Polls a delivery until it is no longer pending. Throws after 60 seconds. */
 async function outcomeOf(call: Call, path: string): Promise<Delivery> {
   const endMs = performance.now() + waitMs
   for (;;) {

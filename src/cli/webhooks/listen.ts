@@ -16,7 +16,10 @@ interface ListenOptions extends SessionOptions {
   events: string
 }
 
-/** Registers a webhook for a loopback endpoint and receives calls until Ctrl-C or SIGTERM; always deletes the webhook. */
+/**
+ * Registers a webhook for a loopback endpoint and receives calls until Ctrl-C or SIGTERM, then deletes the webhook,
+ * even after an error.
+ */
 export async function listen(config: Config, options: ListenOptions): Promise<void> {
   const forward = options.forward === undefined ? undefined : targetOf(options.forward)
   const { signal, release } = interruptible()
@@ -43,7 +46,7 @@ interface Receiving extends ListenOptions {
 }
 
 async function receive(config: Config, { signal, defer, ...options }: Receiving): Promise<void> {
-  // The path cannot be guessed, so every request to it is treated as a call from the service.
+  // The path cannot be guessed, so only requests to it are verified and printed.
   const path = `/${randomUUID()}`
   const secret = Promise.withResolvers<string>()
   secret.promise.catch(() => {})
@@ -80,7 +83,9 @@ async function register(config: Config, options: ListenOptions, url: string, sig
 
 const removalMs = 10_000
 
-/** Deletes the webhook in a new session, because the first session has been aborted and its token may have expired. */
+/**
+ * Deletes the webhook in a new session, because the first session may have been aborted and its token may have expired.
+ */
 async function unregister(config: Config, options: SessionOptions, id: string): Promise<void> {
   const { call, close } = await openSession(config, options, AbortSignal.timeout(removalMs))
   await call('DELETE', `/api/webhooks/${id}`).finally(close)

@@ -7,18 +7,21 @@ export interface CachedResponse {
   /** An HTTP date. */
   lastModified?: string
   link?: string
-  /** Computed by the fast path when it first sends the response: the length of the JSON in bytes, and `linesOf`. */
+  /** Computed when first needed: the length of the JSON in bytes, and the header lines of a 200. */
   bytes?: number
   lines?: string
 }
 
 /** Finds the cached responses of a route. */
 export interface CachedResponses {
-  /** Whether there is one response for each last segment of the path, such as an id, or for each target. */
+  /**
+   * `segment`: responses are found by the last segment of the path, such as an id. `target`: responses are found by the
+   * whole request target.
+   */
   by: 'segment' | 'target'
   /**
-   * Returns the response to a request target if it is current; the last segment starts at `from`. The response must not
-   * depend on the caller.
+   * Returns the response for a request target if it is cached and current. `from` is where the last segment starts in
+   * the target; it is used only if `by` is `segment`. The response must not depend on the caller.
    */
   find: (target: string, from: number) => CachedResponse | undefined
 }
@@ -26,8 +29,8 @@ export interface CachedResponses {
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * The cached responses of the route, which the fast path may send. The route's 200 and 304 responses must have no
-     * other header fields than those of the policies and of the cached response.
+     * Cached responses of this route that the fast path may send. The header fields of the route's 200 and 304
+     * responses must all come from the policies or from the cached response.
      */
     cached?: CachedResponses
   }
@@ -38,7 +41,7 @@ export type RouteFacts = Pick<FastifyContextConfig, 'cached' | 'shed'>
 /** Returns the length of the JSON in bytes. */
 export const bytesOf = (response: CachedResponse): number => (response.bytes ??= Buffer.byteLength(response.text))
 
-/** Returns the lines of the fields that describe a response, in the order in which the policies send them. */
+/** Returns the header lines of a cached response, in the order in which the policies send them. */
 export function linesOf(response: CachedResponse, status: 200 | 304): string {
   if (status === 304) return validatorLines(response)
   response.lines ??= allLines(response)
@@ -51,7 +54,7 @@ const validatorLines = ({ etag, link }: CachedResponse): string =>
 function allLines(response: CachedResponse): string {
   const { lastModified } = response
   const modified = lastModified === undefined ? '' : `last-modified: ${lastModified}\r\n`
-  // Joined into one flat string, because a string built with `+` would be flattened again on every write.
+  // The lines are joined into one flat string, because a string built with `+` would be flattened again on every write.
   return [
     ...[validatorLines(response), modified, 'content-type: application/json; charset=utf-8\r\n'],
     ...['content-length: ', bytesOf(response), '\r\n'],
@@ -59,5 +62,5 @@ function allLines(response: CachedResponse): string {
 }
 
 /** Returns the JSON in UTF-8, with one character per byte. */
-export const bodyOf = (response: CachedResponse): string =>
+export const latin1Body = (response: CachedResponse): string =>
   bytesOf(response) === response.text.length ? response.text : Buffer.from(response.text).toString('latin1')

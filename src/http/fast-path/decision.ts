@@ -2,21 +2,24 @@ import type { AccessLine } from '../server/access-log.ts'
 import type { CachedResponses, RouteFacts } from './cached-response.ts'
 import type { ResponseTemplate } from './response-template.ts'
 
-/** How the policies respond to GET requests for one path, or for all rows of a collection, with the same head. */
+/** How the policies respond to GET requests with the same head, for one path or for all rows of a collection. */
 export interface Decision {
-  /** The path without its last segment, if the responses are found by segment; otherwise, the whole path. */
+  /** The path; without its last segment if the responses are found by segment. */
   path: string
   cached: CachedResponses
   shed: RouteFacts['shed']
-  /** Counts a request against the limits and returns their header lines; null if the policies must count it. */
+  /**
+   * Counts a request against the limits and returns the limits' header lines. Returns null if the policies must count
+   * the request and decide on it.
+   */
   admit: () => string | null
   template: ResponseTemplate
-  /** Longer responses may be compressed. */
+  /** Longer responses are left to the policies, which may compress them. */
   maxBytes: number
   line: Pick<AccessLine, 'route' | 'address' | 'client' | 'subject'>
 }
 
-/** Decisions by their path, and the one that was used last. */
+/** Decisions by path, and the decision that was used last. */
 export interface Decisions {
   decisions: Map<string, Decision>
   last: Decision | null
@@ -33,10 +36,10 @@ export function decisionFor(head: Decisions, target: string): Decision | undefin
   return found
 }
 
-/** Returns a path without its last segment, with the slash at its end. */
+/** Returns a path up to and including its last slash. */
 export const parentOf = (path: string): string => path.slice(0, path.lastIndexOf('/') + 1)
 
-/** Returns whether a decision is for a target; a later segment or query is left to `CachedResponses`. */
+/** Returns whether a decision applies to a target. The rest of the target is checked by `CachedResponses`. */
 function isFor({ path, cached }: Decision, target: string): boolean {
   if (!target.startsWith(path)) return false
   return cached.by === 'segment' || target.length === path.length || target[path.length] === '?'

@@ -8,9 +8,9 @@ import type { LoadShedder } from '../policies/overload.ts'
 import type { AccessLine, WriteAccessLine } from '../server/access-log.ts'
 import { canSendWhole, HeadedResponse } from '../server/raw-headers.ts'
 import { requestIdFrom } from '../server/request-id.ts'
-import { bodyOf, bytesOf, type CachedResponse, linesOf } from './cached-response.ts'
+import { bytesOf, type CachedResponse, latin1Body, linesOf } from './cached-response.ts'
 import { type Decision, decisionFor } from './decision.ts'
-import { type AdmitLater, record } from './record.ts'
+import { type AdmitLater, rememberResponse } from './record.ts'
 import { isSameCaller, type RememberedHead, type RememberedHeads, rememberedHeads } from './remembered-heads.ts'
 import { dateLines } from './response-template.ts'
 
@@ -32,13 +32,16 @@ interface Answered {
   reply: FastifyReply
 }
 
-/** Sends the response to a request that arrived at this time (ms, monotonic); returns false if it did nothing. */
+/**
+ * Sends a response and returns true, or does nothing and returns false. `arrivedAt` is in ms on the monotonic clock.
+ */
 type Send = (request: IncomingMessage, response: HeadedResponse, arrivedAt: number) => boolean
 
 /**
- * Sends cached responses to GET requests without Fastify. What the policies decide about a request depends mostly on its
- * head, so the decision about an earlier request with the same head applies again while its token is valid. Load, limits,
- * and whether the cached response is current are checked for each request. Everything else is left to the policies.
+ * Sends cached responses to GET requests without running Fastify. Most decisions of the policies depend only on the
+ * request head. They are remembered and applied to later requests with the same head, as long as the token is valid.
+ * Each request is still checked for load, limits, and whether the cached response is current. All other requests are
+ * left to the policies.
  */
 export const fastPath = fastifyPlugin<FastPathOptions>(
   async (app, options) => {
@@ -73,27 +76,31 @@ export const fastPath = fastifyPlugin<FastPathOptions>(
       const isPlain = !isClosing && isPlainGet(request, response)
       if (isPlain && send(request, response as HeadedResponse, arrivedAt)) return
       const done = handle(request, response)
-      // A response that was sent later may have been delayed.
-      if (isPlain && done?.request.raw === request && response.headersSent) record(done.request, done.reply, recording)
+      // If the response has not been sent yet, it may have been delayed, so it is not recorded.
+      if (isPlain && done?.request.raw === request && response.headersSent)
+        rememberResponse(done.request, done.reply, recording)
     })
   },
   { name: 'fastPath', dependencies: ['accessLog', 'compression'] },
 )
 
-/** Returns whether a request is a GET whose response is the next on a connection that stays open. */
+/** Returns whether a request is a GET whose response can be sent now, on a connection that stays open. */
 const isPlainGet = (request: IncomingMessage, response: ServerResponse): boolean =>
   request.method === 'GET' &&
   request.httpVersionMinor === 1 &&
   request.httpVersionMajor === 1 &&
   response.shouldKeepAlive &&
-  // With pipelining, earlier responses are sent first, and one of them may close the connection.
+  // With pipelining, responses to earlier requests must be sent first, and one of them may close the connection.
   response.socket !== null &&
   response instanceof HeadedResponse
 
-/** Returns the function that checks a request, counts it against the limits, logs it and sends the response. */
+/**
+ * Returns the function that responds to a request: it checks the request, counts it against the limits, logs it, and
+ * sends the response.
+ */
 function sender(heads: RememberedHeads, { shedder, write, now }: FastPathOptions): Send {
   const fresh = freshnessLines(now)
-  // Like the Date header of Node.js, which does not use the clock of the service.
+  // Node.js also uses the system clock for the Date header.
   const dateLine = dateLines(Date.now)
   return (request, response, arrivedAt) => {
     const url = request.url as string
@@ -111,7 +118,7 @@ function sender(heads: RememberedHeads, { shedder, write, now }: FastPathOptions
     const section = first + linesOf(cached, status) + dateLine() + afterDate
     const bytes = status === 304 ? 0 : bytesOf(cached)
     write(accessLine(decision, { requestId, url, status, bytes, traceId: traceIdIn(head, request) }, arrivedAt))
-    response.sendWhole(status, status === 304 ? section : section + bodyOf(cached))
+    response.sendWhole(status, status === 304 ? section : section + latin1Body(cached))
     return true
   }
 }
@@ -121,12 +128,12 @@ function currentOf({ cached, path }: Decision, target: string): CachedResponse |
   try {
     return cached.find(target, path.length)
   } catch {
-    // The policies meet the same error, such as one of the database, and report it.
+    // The policies will get the same error, such as a database error, and report it.
     return undefined
   }
 }
 
-/** Returns the status of the response; null if the policies must respond. */
+/** Returns the status to respond with; null if the policies must respond. */
 function statusOf(
   { noneMatchAt }: RememberedHead,
   { maxBytes }: Decision,

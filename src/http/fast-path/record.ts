@@ -10,12 +10,12 @@ import { isSameCaller, type RememberedCaller, type RememberedHeads } from './rem
 import { type ResponseTemplate, templateOf } from './response-template.ts'
 
 /**
- * Returns the function that counts further requests for the account of a request against the limits, and returns their
- * header lines. That function returns null and counts nothing if the request might be delayed or refused.
+ * Returns the `Decision.admit` for later requests from the same account. That function counts a request against the
+ * limits and returns the limits' header lines; it returns null if the request might be delayed or refused.
  */
 export type AdmitLater = (request: FastifyRequest) => Decision['admit']
 
-export interface RecordOptions {
+export interface RememberOptions {
   heads: RememberedHeads
   fresh: FreshnessLines
   verify: Verify
@@ -25,8 +25,8 @@ export interface RecordOptions {
 }
 
 /**
- * The request fields that may be present. Each one is either read by no policy, or has an effect that depends only on its
- * value; If-None-Match, X-Request-Id and traceparent are read for each request.
+ * The request fields that the fast path accepts. Either no policy reads the field, or its effect depends only on its
+ * value. If-None-Match, X-Request-Id and traceparent are read anew for each request.
  */
 const knownFields = new Set([
   ...[
@@ -45,7 +45,7 @@ const knownFields = new Set([
   ...['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-port', 'x-forwarded-proto', 'x-real-ip', 'x-request-id'],
 ])
 
-/** Returns whether a request has only known fields, each of them once. */
+/** Returns whether a request has only known fields, and none of them twice. */
 export function hasKnownFields({ rawHeaders }: { rawHeaders: readonly string[] }): boolean {
   const names = new Set<string>()
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -57,17 +57,17 @@ export function hasKnownFields({ rawHeaders }: { rawHeaders: readonly string[] }
 }
 
 /**
- * Remembers how the policies have responded to a GET request, if the fast path would have sent the same response. Call it
- * when the response has been sent.
+ * Remembers how the policies responded to a GET request, if the fast path would have sent the same response. Call this
+ * after the response has been sent.
  */
-export function record(request: FastifyRequest, reply: FastifyReply, options: RecordOptions): void {
+export function rememberResponse(request: FastifyRequest, reply: FastifyReply, options: RememberOptions): void {
   const { heads, fresh, admitLater } = options
   const { raw, url, ip } = request
   const config = routeConfig(request)
   const { cached, limit, shed } = config as typeof config & { limit?: string }
   const response = reply.raw
   if (cached === undefined || limit !== undefined || !(response instanceof HeadedResponse)) return
-  // A query may contain a slash, so the last segment of such a target is not certain.
+  // A query may contain a slash, so the text after the last slash may not be the last segment of the path.
   if (cached.by === 'segment' && url.includes('?')) return
   const caller = callerOf(request, options)
   if (caller === null || !hasKnownFields(raw)) return
@@ -83,7 +83,7 @@ export function record(request: FastifyRequest, reply: FastifyReply, options: Re
   heads.add(raw, decision, caller)
 }
 
-/** Returns the template of the response; null if it is not the cached one or has other fields. */
+/** Returns the template of the response; null if it is not a cached response, or if it has other header fields. */
 function templateFor(
   { id, url, headers }: FastifyRequest,
   response: HeadedResponse,
@@ -96,8 +96,11 @@ function templateFor(
   return templateOf(response, id, linesOf(cached, status), fresh)
 }
 
-/** Returns the token and the API key of a request; null if their results are not the same for the next request. */
-function callerOf(request: FastifyRequest, { verify, readApiKey }: RecordOptions): RememberedCaller | null {
+/**
+ * Returns the caller to remember; null if the token, the API key or a preference might lead to another response next
+ * time.
+ */
+function callerOf(request: FastifyRequest, { verify, readApiKey }: RememberOptions): RememberedCaller | null {
   const { headers, preferences } = request
   if (preferences !== null) return null
   const token = bearerToken(headers)

@@ -1,36 +1,36 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import type { ApiKeyIdentity, Verification } from '../policies/authenticate.ts'
+import type { ApiKeyIdentity, TokenVerification } from '../policies/authenticate.ts'
 import type { Decision, Decisions } from './decision.ts'
 
-/** The token and the API key of a head. */
+/** The results of verifying the token and looking up the API key in a request head. */
 export interface RememberedCaller {
-  /** The result of verifying the bearer token, for which the decisions were made; null without a token. */
-  verification: Verification | null
+  /** The result of verifying the bearer token when the decisions were made; null without a token. */
+  verification: TokenVerification | null
   /** Returns the current result of verifying the token; undefined if the policies must verify it. */
-  verify: () => Verification | null | undefined
-  /** The result of looking up the API key, for which the decisions were made; null without an API key. */
+  verify: () => TokenVerification | null | undefined
+  /** The result of looking up the API key when the decisions were made; null without an API key. */
   apiKey: ApiKeyIdentity | null
   /** Returns the current result of looking up the API key; undefined if the policies must look it up. */
   readApiKey: () => ApiKeyIdentity | null | undefined
 }
 
-/** The header fields of a request, and the decisions for requests with these fields from the same peer. */
+/** The header fields of a request, and the decisions for requests with the same fields from the same peer. */
 export interface RememberedHead extends RememberedCaller, Decisions {
-  /** Names and values in turn, as in `rawHeaders`. */
+  /** The names and values, alternating as in `rawHeaders`. */
   fields: readonly string[]
-  /** The positions of the values that may differ between requests. */
+  /** The indexes in `fields` of the values that may differ between requests. */
   varying: readonly number[]
-  /** The positions of these values; -1 without the field. */
+  /** The indexes of the values of If-None-Match, X-Request-Id and traceparent; -1 for an absent field. */
   noneMatchAt: number
   requestIdAt: number
   traceAt: number
-  /** The approximate size of the head and its decisions. */
+  /** The approximate memory for the head and its decisions, in characters. */
   characters: number
 }
 
-/** Returns whether the token and the API key have the same results as when the decisions were made. */
+/** Returns whether the token and the API key still yield the results for which the decisions were made. */
 export const isSameCaller = (caller: RememberedCaller): boolean =>
   caller.verify() === caller.verification && caller.readApiKey() === caller.apiKey
 
@@ -40,20 +40,23 @@ type HeadedSocket = Socket & { [lastHead]?: RememberedHead }
 
 const maxCharacters = 16_000_000
 const maxDecisions = 100
-/** The approximate sizes of a head besides its text, and of a decision besides its path. */
+/** The approximate memory for a head without its text, and for a decision without its path, in characters. */
 const [headCharacters, decisionCharacters] = [1_000, 1_500]
 
-/** Request heads, by their text and by the last request of each connection. */
+/** Request heads. They are found by their text or, faster, as the last head on the same connection. */
 export interface RememberedHeads {
-  /** Returns the head of a request; undefined if it is new. */
+  /** Returns the remembered head of a request; undefined if there is none. */
   find: (request: IncomingMessage) => RememberedHead | undefined
-  /** Adds a decision to a head, and drops those for an earlier result of verifying its token. */
+  /**
+   * Adds a decision to a head. Drops the head's other decisions if they were made when the token or the API key yielded
+   * a different result.
+   */
   add: (request: IncomingMessage, decision: Decision, caller: RememberedCaller) => void
 }
 
 /**
- * Remembers heads and decisions of up to 16 million characters together; drops the heads that were not looked up for the
- * longest time.
+ * Remembers heads and decisions up to a total of 16 million characters; then drops the heads least recently found by
+ * text.
  */
 export function rememberedHeads(): RememberedHeads {
   const heads = new Map<string, RememberedHead>()
@@ -121,7 +124,10 @@ const unknownCaller: RememberedCaller = {
   ...{ apiKey: null, readApiKey: () => undefined },
 }
 
-/** Adds a decision; first drops all others if they are too many or were made for another caller. */
+/**
+ * Adds a decision. First drops all others if there are too many, or if they were made when the token or the API key
+ * yielded a different result.
+ */
 function addDecision(head: RememberedHead, decision: Decision, caller: RememberedCaller): void {
   const { decisions } = head
   const sizeOf = ({ path }: Decision) => path.length + decisionCharacters
@@ -146,11 +152,13 @@ function isHeadOf({ fields, varying }: RememberedHead, rawHeaders: readonly stri
   return true
 }
 
-/** The fields whose values are read for each request, or have no effect on the response. */
+/**
+ * Fields that may differ between requests: their values are read anew for each request, or do not affect the response.
+ */
 const varyingFields = ['if-none-match', 'x-request-id', 'traceparent', 'tracestate']
 const isVarying = new Set(varyingFields)
 
-/** Returns the peer and the fields of a request as one text, without the values that may differ between requests. */
+/** Returns the peer and the header fields as one text, without the values that may differ between requests. */
 function textOf({ socket, rawHeaders }: IncomingMessage): string {
   let text = `${socket.remoteAddress} ${(socket as TLSSocket).encrypted === true}`
   for (let at = 0; at < rawHeaders.length; at += 2) {

@@ -2,14 +2,17 @@ import type { FreshnessLines } from '../policies/caching.ts'
 import type { HeadedResponse } from '../server/raw-headers.ts'
 
 /**
- * The header section of a response, without the lines that differ between responses to the same request head: the request
- * id, the limits, the expiry, the fields of the cached response and the date.
+ * The header section of a response, split at the lines that differ between responses to the same request head: the
+ * request id, the limits, the expiry, the fields of the cached response and the date.
  */
 export interface ResponseTemplate {
-  /** The status line and the beginning of the line with the request id. */
+  /** The status line, and the request id's line up to the id. */
   start: string
   afterId: string
-  /** Whether the caching lines begin with those of `FreshnessLines`, for requests with or without credentials. */
+  /**
+   * Which `FreshnessLines` the caching lines begin with: `own` for requests with credentials, `shared` for other
+   * requests. Null if they begin with neither.
+   */
   freshness: 'shared' | 'own' | null
   afterFreshness: string
   afterDate: string
@@ -21,7 +24,7 @@ const dateAndRest = /^Date: [^\r\n]*\r\n((?:[^\r\n]+\r\n)*\r\n)$/
 
 /**
  * Returns the template of a response that the policies have sent; null if its header section has lines that the fast
- * path does not write. `lines` are the fields of the cached response.
+ * path cannot write. `lines` are the header lines of the cached response.
  */
 export function templateOf(
   response: HeadedResponse,
@@ -53,7 +56,7 @@ export function templateOf(
 const freshnessOf = (caching: string, fresh: FreshnessLines): ResponseTemplate['freshness'] =>
   (['shared', 'own'] as const).find((kind) => caching.startsWith(fresh(kind))) ?? null
 
-/** Returns a flat string that is independent of the strings from which it was cut. */
+/** Joins the parts into one flat string, so that the longer strings from which they were cut are not kept in memory. */
 const flat = (...parts: string[]): string => Buffer.from(parts.join(''), 'latin1').toString('latin1')
 
 /** Returns a function that renders the `Date` line of the current second. */

@@ -19,8 +19,8 @@ export const weightedList = (header: string): Weighted[] =>
   })
 
 /**
- * Returns the quality value of a media type under an Accept header: that of the most specific matching range, or 0 if none
- * matches.
+ * Returns the quality value of a media type in an Accept header. The most specific matching range determines the value;
+ * it is 0 if no range matches.
  */
 export function quality(accept: string, mediaType: string): number {
   const ranges = weightedList(accept)

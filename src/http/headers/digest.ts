@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { Problem } from '../problems/problem.ts'
 
-/** The hash algorithms of RFC 9530, section 5, that are not insecure. */
+/** The hash algorithms of RFC 9530, section 5, except the insecure ones. */
 const algorithms = { 'sha-256': 'sha256', 'sha-512': 'sha512' } as const
 type Algorithm = keyof typeof algorithms
 const digestBytes: Record<Algorithm, number> = { 'sha-256': 32, 'sha-512': 64 }
@@ -29,16 +29,16 @@ function digestsIn(header: string, value: string): SentDigest[] {
   })
 }
 
-/** Computes the digests that a request has announced. */
+/** Checks a body against the digests in the request headers. */
 export interface DigestCheck {
   update: (chunk: Buffer) => void
-  /** Throws VALIDATION_ERROR if the content has another digest. */
+  /** Throws VALIDATION_ERROR if the content does not have these digests. */
   end: () => void
 }
 
 /**
- * Returns the check of the body against the headers Content-Digest and Repr-Digest of a request (RFC 9530), which have the
- * same meaning for a body without a content coding. Throws INVALID_INPUT if a header is malformed.
+ * Returns a check of a request's body against the headers Content-Digest and Repr-Digest (RFC 9530). Both mean the same
+ * for a body without a content coding. Throws INVALID_INPUT if a header is malformed.
  */
 export function digestCheck(headers: Readonly<Record<string, string | string[] | undefined>>): DigestCheck {
   const sent = ['Content-Digest', 'Repr-Digest'].flatMap((header) => {

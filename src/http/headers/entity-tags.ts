@@ -30,6 +30,9 @@ export function matchesTag(value: string, etag: string, comparison: 'weak' | 'st
   return tags?.some(({ opaque }) => opaque === wanted) ?? false
 }
 
-/** Returns the `_variant` of a representation with this value, which changes without a new revision; null has none. */
+/**
+ * Returns the `_variant` of a representation that depends on this value, which can change without a new revision.
+ * Returns no `_variant` for null.
+ */
 export const variantWith = (value: string | null): { _variant?: string } =>
   value === null ? {} : { _variant: hash('sha256', value, 'hex').slice(0, 16) }

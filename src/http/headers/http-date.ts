@@ -33,9 +33,7 @@ function toMs(groups: Record<string, string>): number {
   return isReal && Number(hour) < 24 && Number(minute) < 60 && Number(second) <= 60 ? ms : Number.NaN
 }
 
-/**
- * Expands a two-digit year to a year from 1970 to 2069: no resource is older than 1970, and no date is later than 2069.
- */
+/** Returns a year as a number; two digits stand for a year from 1970 to 2069. */
 const fullYear = (digits: string): number =>
   digits.length === 4 ? Number(digits) : Number(digits) + (Number(digits) < 70 ? 2_000 : 1_900)
 

@@ -1,6 +1,6 @@
 /** The preferences this service supports (RFC 7240 §4; `count` is an extension). */
 export interface Preferences {
-  /** The time the client is willing to wait, in seconds; at most 30. */
+  /** The time that the client is willing to wait, in seconds; capped at 30. */
   wait?: number
   return?: 'minimal' | 'representation'
   handling?: 'strict' | 'lenient'

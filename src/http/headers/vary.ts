@@ -19,5 +19,5 @@ export function addLink(reply: FastifyReply, links: string): FastifyReply {
 /**
  * Returns the target of a relation in a Link header written by this service; null if the relation is not in the header.
  */
-export const targetOf = (links: string, rel: string): string | null =>
+export const linkTarget = (links: string, rel: string): string | null =>
   new RegExp(`<([^>]*)>; rel="${rel}"`).exec(links)?.[1] ?? null

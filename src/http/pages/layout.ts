@@ -5,7 +5,7 @@ import { styleSheet } from './style.ts'
 /** The appearance of the pages, as configured by the operator. */
 export interface Branding {
   productName: string
-  /** `#rrggbb`. */
+  /** The accent color as `#rrggbb`. */
   accentColor: string
 }
 

@@ -1,4 +1,4 @@
-import { Problem } from '../problems/problem.ts'
+import { preconditionFailed } from '../problems/problem.ts'
 import { meets, type Precondition, type Versioned } from './conditional.ts'
 
 /**
@@ -6,6 +6,5 @@ import { meets, type Precondition, type Versioned } from './conditional.ts'
  * locked the row.
  */
 export function assertPrecondition(row: Versioned, precondition: Precondition): void {
-  if (!meets(row, precondition))
-    throw new Problem('PRECONDITION_FAILED', 'The resource does not meet the preconditions of the request')
+  if (!meets(row, precondition)) throw preconditionFailed('The resource')
 }

@@ -13,11 +13,13 @@ export interface Caller {
    * The trace context of the request, set by `authorOf`; the events and jobs that the request causes keep this context.
    */
   trace?: string
-  /** The limits of the client's accounts; absent if the service's apply. */
+  /** Limits of this client's accounts; absent if the service's limits apply. */
   limits?: OwnLimits
 }
 
-/** Limits of an account: a rate as `calls/seconds`, and requests per month; null for the service's. */
+/**
+ * Limits of an account: a rate as `calls/seconds`, and requests per month. Null means that the service's limit applies.
+ */
 export interface OwnLimits {
   rate: string | null
   quota: number | null
@@ -27,17 +29,17 @@ export interface OwnLimits {
 export const isUserId = (subject: string): boolean => /^[1-9]\d{0,8}$/.test(subject)
 
 /** The result of verifying a bearer token. */
-export type Verification = { caller: Caller } | { refused: 'AUTH_TOKEN_EXPIRED' | 'AUTH_TOKEN_INVALID' }
+export type TokenVerification = { caller: Caller } | { refused: 'AUTH_TOKEN_EXPIRED' | 'AUTH_TOKEN_INVALID' }
 
 /** Verifies bearer tokens. */
 export interface Verify {
   /** Verifies a token; synchronous if the result is cached. */
-  (token: string): Verification | Promise<Verification>
+  (token: string): TokenVerification | Promise<TokenVerification>
   /**
-   * Returns a function that returns the cached result for a token, which is the same object until it changes; undefined if
-   * the token must be verified.
+   * Returns a reader of the cached result for a token: the same object until the result changes; undefined if the token
+   * must be verified.
    */
-  known?: (token: string) => () => Verification | undefined
+  known?: (token: string) => () => TokenVerification | undefined
 }
 
 /** The API key of a request. It determines which rate limits apply but grants no access. */
@@ -64,7 +66,7 @@ declare module 'fastify' {
     /** Set by `authenticate` if the request has a valid `X-API-Key`. */
     apiKey: ApiKeyIdentity | null
     /** Set by `authenticate`: the caller, the reason why the token was rejected, or null if the request has no token. */
-    caller: Verification | null
+    caller: TokenVerification | null
   }
 }
 
@@ -82,8 +84,8 @@ export const bearerToken = ({ authorization }: IncomingHttpHeaders): string | un
   authorization !== undefined && isBearer(authorization) ? authorization.slice(scheme.length).trimStart() : undefined
 
 /**
- * Sets `request.caller` from the bearer token (RFC 6750 §2.1) and `request.apiKey` from X-API-Key. Never rejects a request,
- * because a request with an invalid token must still count towards the rate limit of its address.
+ * Sets `request.caller` from the bearer token (RFC 6750 §2.1) and `request.apiKey` from X-API-Key. Does not reject an
+ * invalid token, because the request must still count towards the rate limit of its address.
  */
 export const authenticate = fastifyPlugin<IdentifyOptions>(
   async (app, { verify, readApiKey }) => {
@@ -112,7 +114,7 @@ export const authenticate = fastifyPlugin<IdentifyOptions>(
 
 type Done = (error?: Error) => void
 
-function setCaller(request: FastifyRequest, result: Verification, done: Done): void {
+function setCaller(request: FastifyRequest, result: TokenVerification, done: Done): void {
   request.caller = result
   done()
 }

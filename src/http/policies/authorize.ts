@@ -56,7 +56,7 @@ function checkScope(request: FastifyRequest): Problem | undefined {
   return lacksScope(scope as string)
 }
 
-/** Rejects an invalid token on a route that does its own authorization, even if the route's document is public. */
+/** Rejects an invalid token on a route that does its own authorization, even if the route requires no token. */
 export function rejectInvalidToken(
   { caller }: FastifyRequest,
   _reply: FastifyReply,

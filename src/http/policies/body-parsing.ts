@@ -6,6 +6,7 @@ import { Compile, type Validator } from 'typebox/schema'
 import { decimalReader } from '../decimal.ts'
 import type { DocumentedRules } from '../partial-schema.ts'
 import { type FieldError, Problem } from '../problems/problem.ts'
+import { routeConfig } from '../route-config.ts'
 import { readJson } from '../strict-json.ts'
 import { uuidOf } from '../uuid.ts'
 
@@ -13,18 +14,23 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Media types accepted for the request body in addition to application/json. */
     accepts?: readonly string[]
+    /** The maximum number of members in all objects of the request body together; default 1,000. */
+    maxMembers?: number
+    /** The file parts of a multipart/form-data body, with their media types; undefined if the route takes no form. */
+    parts?: Readonly<Record<string, readonly string[]>>
   }
 }
 
 export const mergePatch = 'application/merge-patch+json'
+export const formData = 'multipart/form-data'
 const json = 'application/json'
 
 /**
  * Parses bodies and validates input. Bodies must be uncompressed JSON in UTF-8 (otherwise 415) and are parsed by
  * `readJson`. Types are not coerced: integers in the path and query must be canonical decimals, and numbers must use
- * JSON syntax. UUIDs in the path and query are converted to lower case. Before validation, the string members of a body
- * are trimmed and decimals are converted to their exact scale. An absent optional body becomes an empty object. If a
- * route takes no body, any content is ignored (RFC 9110 §9.3).
+ * JSON syntax. UUIDs in the path and query are converted to lower case. Before validation, the top-level strings of a
+ * body are trimmed and decimals at any depth are converted to their exact scale. An absent optional body becomes an
+ * empty object. If a route takes no body, any content is ignored (RFC 9110 §9.3).
  */
 export const bodyParsing = fastifyPlugin(
   async (app) => {
@@ -55,19 +61,25 @@ function useEmptyBody(request: FastifyRequest, _reply: unknown, done: () => void
 
 const acceptsBody = ({ routeOptions }: FastifyRequest) => routeOptions.schema?.body !== undefined
 
+const read = (request: FastifyRequest, body: Buffer) => readJsonBody(request, body, routeConfig(request).maxMembers)
+
 /**
- * Parses a JSON body. Throws 415 for a content coding or a charset other than UTF-8, and INVALID_INPUT for invalid
- * UTF-8 or for text that `readJson` rejects.
+ * Parses a JSON body, or the JSON part of a form. Throws 415 for a content coding, or for a charset other than UTF-8;
+ * throws INVALID_INPUT for invalid UTF-8 or for text that `readJson` rejects.
  */
-function read({ headers }: FastifyRequest, body: Buffer): unknown {
-  const coding = headers['content-encoding']
-  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
-    throw unsupported('Send the body uncompressed', { 'accept-encoding': 'identity' })
-  }
+export function readJsonBody({ headers }: Pick<FastifyRequest, 'headers'>, body: Buffer, maxMembers?: number) {
+  checkCoding(headers)
   const type = headers['content-type'] as string
   if (type !== json && !isUtf8Type(type)) throw unsupported('Send the body in UTF-8: no other charset is supported')
   if (!isUtf8(body)) throw new Problem('INVALID_INPUT', 'The body is not well-formed UTF-8')
-  return readJson(body.toString())
+  return readJson(body.toString(), maxMembers)
+}
+
+/** Throws 415 for a body with a content coding. */
+export function checkCoding(headers: FastifyRequest['headers']): void {
+  const coding = headers['content-encoding']
+  if (coding === undefined || coding.toLowerCase() === 'identity') return
+  throw unsupported('Send the body uncompressed', { 'accept-encoding': 'identity' })
 }
 
 const unsupported = (detail: string, headers?: Record<string, string>) =>
@@ -75,10 +87,11 @@ const unsupported = (detail: string, headers?: Record<string, string>) =>
 
 /** Returns a 415 that lists the accepted media types (RFC 9110 §15.5.16, RFC 5789 §2.2). */
 function unsupportedType({ method, routeOptions: { config } }: FastifyRequest): Problem {
-  const types = [...(config.accepts ?? []), json].join(', ')
+  const patches = [...(config.accepts ?? []), json].join(', ')
+  const types = config.parts ? `${patches}, ${formData}` : patches
   return unsupported(`Send the body as ${types}`, {
     accept: types,
-    ...(method === 'PATCH' && { 'accept-patch': types }),
+    ...(method === 'PATCH' && { 'accept-patch': patches }),
   })
 }
 
@@ -131,8 +144,8 @@ export function inputValidator(schema: TSchema, part: string) {
 }
 
 /**
- * Adds rules for the body that no schema can express. They are checked only if all types are valid and no required
- * member is missing; all violations are reported together.
+ * Returns a validator compiler that also checks the body by rules that no schema can express. The rules are checked
+ * only if all types are valid and no required member is missing; all violations are reported together.
  */
 export const validatedBy =
   <B>(rules: (body: B) => FieldError[]) =>
@@ -165,11 +178,13 @@ const canonicalUuid = (text: string) => uuidOf(text) ?? text
 const canonicalInteger = /^(0|-?[1-9]\d*)$/
 const beyondSafe = 2 ** 53
 
-/** Parses an integer of any length; an integer outside the safe range is clamped to the first unsafe integer. */
+/**
+ * Parses a canonical integer; outside the safe range, returns the first unsafe integer. Returns other text unchanged.
+ */
 export const integerOf = (text: string) =>
   canonicalInteger.test(text) ? Math.max(-beyondSafe, Math.min(Number(text), beyondSafe)) : text
 
-/** The number syntax of RFC 8259 §6, with a length limit so that the value fits in a double. */
+/** The number syntax of RFC 8259 §6, with a limit on the digits of each part. */
 const jsonNumber = /^-?(0|[1-9]\d{0,307})(\.\d{1,340})?([eE][+-]?\d{1,3})?$/
 export const numberOf = (text: string) => (jsonNumber.test(text) ? Number(text) : text)
 

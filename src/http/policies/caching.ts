@@ -23,14 +23,17 @@ const privateLine = 'cache-control: private, no-cache\r\n'
 
 /**
  * Request headers that affect the response: its status (200 or 406), its content coding, and the account whose limits
- * it reports. Caches know that Authorization is a credential (RFC 9111 §3.5), but not that X-API-Key is; without Vary,
- * a request with either header could receive a response stored for an anonymous caller.
+ * it reports. Caches treat Authorization as a credential (RFC 9111 §3.5), but not X-API-Key. Without Vary, a request
+ * with either header could receive a response stored for an anonymous caller.
  */
 const credentials = 'Authorization, X-API-Key'
 const variants = `Accept, Accept-Encoding, ${credentials}`
 const varyLine = `vary: ${variants}\r\n`
 
-/** Returns whether the response reports the rate limit and quota of an account, which shared caches must not store. */
+/**
+ * Returns whether the request has credentials. The response then reports the limits of an account, and shared caches
+ * must not store it.
+ */
 const hasCredentials = ({ headers }: FastifyRequest): boolean =>
   headers.authorization !== undefined || headers['x-api-key'] !== undefined
 
@@ -69,7 +72,10 @@ function vary(reply: FastifyReply): string {
  */
 export type FreshnessLines = (kind: 'shared' | 'own') => string
 
-/** Creates a `FreshnessLines` function. A response expires after one minute; the lines are rebuilt once a second. */
+/**
+ * Creates a `FreshnessLines` function. A response expires after one minute; the lines are rebuilt at most once a
+ * second.
+ */
 export function freshnessLines(now: () => number): FreshnessLines {
   let second = 0
   const lines = { shared: '', own: '' }
@@ -78,7 +84,8 @@ export function freshnessLines(now: () => number): FreshnessLines {
     if (current !== second) {
       second = current
       const expires = `expires: ${new Date((current + publicSeconds) * 1_000).toUTCString()}\r\n`
-      // Joined into one flat string, because a string built with `+` would be flattened again on every write.
+      // The lines are joined into one flat string, because a string built with `+` would be flattened again on every
+      // write.
       lines.shared = ['cache-control: public, ', freshness, '\r\n', expires].join('')
       lines.own = ['cache-control: private, ', freshness, '\r\n', expires].join('')
     }
@@ -93,7 +100,10 @@ export function cachePrivately(reply: FastifyReply): void {
   addVary(reply.header('cache-control', 'private, no-cache'), variants)
 }
 
-/** Sets Cache-Control for a document that shared caches may store for `seconds`. */
+/**
+ * Sets Cache-Control and Vary for a document that may be stored for `seconds`: by shared caches, or only by the client
+ * if the request has credentials.
+ */
 export function cacheDocument(request: FastifyRequest, reply: FastifyReply, seconds: number): void {
   reply.header('cache-control', `${hasCredentials(request) ? 'private' : 'public'}, max-age=${seconds}`)
   addVary(reply, credentials)

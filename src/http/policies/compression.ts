@@ -12,10 +12,10 @@ const maxSyncBytes = 16_384
 const maxCachedChoices = 100
 
 /**
- * Compresses cacheable text of 1 KiB or more with the coding that Accept-Encoding prefers (RFC 9110 §12.5.3), and gives
- * the compressed content its own strong tag. Uncacheable responses are not compressed: they may contain secrets, which
- * the compressed length could reveal (BREACH). Streams are not compressed. Neither is partial content, because its
- * ranges refer to uncompressed bytes.
+ * Compresses cacheable text with the coding that Accept-Encoding prefers (RFC 9110 §12.5.3), and adds the coding to a
+ * strong entity tag. Text shorter than 1 KiB is compressed only if Accept-Encoding excludes uncompressed content.
+ * Uncacheable responses are not compressed: they may contain secrets, which the compressed length could reveal
+ * (BREACH). Streams are not compressed. Neither is partial content, because its ranges refer to uncompressed bytes.
  */
 export const compression = fastifyPlugin(
   async (app) => {
@@ -38,8 +38,8 @@ export const compression = fastifyPlugin(
 )
 
 /**
- * Returns a function that negotiates the coding and caches the result for each Accept-Encoding value; clients send only a
- * few.
+ * Returns a function that negotiates the coding. Caches the result for each Accept-Encoding value, because clients send
+ * only a few different values.
  */
 function choices(): (acceptEncoding: string) => NegotiatedCoding {
   const known = new Map<string, NegotiatedCoding>()
@@ -53,7 +53,7 @@ function choices(): (acceptEncoding: string) => NegotiatedCoding {
   }
 }
 
-/** Returns the length in bytes up to which a response is certainly sent uncompressed; -1 if none is. */
+/** Returns the longest body length, in bytes, that is never compressed; -1 if every body may be compressed. */
 export function maxUncompressedBytes(acceptEncoding: string | undefined): number {
   const { coding, identity } = acceptEncoding === undefined ? plain : negotiateCoding(acceptEncoding)
   if (coding === null) return Number.POSITIVE_INFINITY

@@ -5,19 +5,19 @@ import fastifyPlugin from 'fastify-plugin'
 import { acceptsCoding, plainTag } from '../headers/content-encoding.ts'
 import { matchesTag, parseEntityTags } from '../headers/entity-tags.ts'
 import { httpDates, parseHttpDate } from '../headers/http-date.ts'
-import { Problem } from '../problems/problem.ts'
+import { Problem, preconditionFailed } from '../problems/problem.ts'
 import { routeConfig } from '../route-config.ts'
 import { isNarrowed } from './partial-response.ts'
 
-/** Metadata that handlers set on a single resource for this policy; response schemas keep it out of the body. */
+/** The metadata of a single resource from which this policy computes the validators; response schemas may omit it. */
 export interface Versioned {
   revision: number
   updatedAt: string
-  /** 1 if an earlier revision dates from the same second. */
+  /** Is 1 if an earlier revision dates from the same second. */
   sharesSecond?: number
   /** Identifies this representation if a revision has several, such as `reduced`; each of them needs its own tag. */
   view?: string
-  /** Whatever the representation depends on besides the revision, such as the day. If set, no Last-Modified is sent. */
+  /** Another value on which the representation depends, such as the day. If set, no Last-Modified is sent. */
   _variant?: string
 }
 
@@ -48,7 +48,7 @@ export const conditional = fastifyPlugin(
       const etag = strongTag(resource)
       reply.header('etag', etag)
       if (isRead(request.method)) {
-        if (!preconditionsHold(request, etag, resource)) return done(preconditionFailed())
+        if (!preconditionsHold(request, etag, resource)) return done(preconditionFailed('The resource'))
         if (isUnchanged(request, etag, resource)) reply.code(304).header('etag', clientTag(request, etag) ?? etag)
       }
       if (reply.statusCode !== 304 && resource.updatedAt && resource._variant === undefined)
@@ -66,7 +66,8 @@ export const conditional = fastifyPlugin(
       const etag = known ?? (isCacheable ? weakTag(payload) : undefined)
       if (etag !== undefined) reply.header('etag', etag)
       const match = request.headers['if-match']
-      if (match !== undefined && !matchesTag(match, etag ?? '', 'strong')) return done(preconditionFailed())
+      if (match !== undefined && !matchesTag(match, etag ?? '', 'strong'))
+        return done(preconditionFailed('The resource'))
       if (etag === undefined || !isUnchanged(request, etag, undefined)) return done(null, payload)
       reply.code(304)
       done(null, withoutContent(request, reply))
@@ -75,7 +76,7 @@ export const conditional = fastifyPlugin(
   { name: 'conditional', dependencies: ['partialResponse', 'caching'] },
 )
 
-/** Strips a 304 down to validators and caching headers: headers that describe content are removed (RFC 9110 §15.4.5). */
+/** Removes the headers that describe content from a 304 (RFC 9110 §15.4.5), and returns its empty payload. */
 function withoutContent({ method }: FastifyRequest, reply: FastifyReply): Readable | null {
   reply.removeHeader('content-type').removeHeader('content-length')
   // Fastify's hook for HEAD routes runs later. It fails on null and sets Content-Length for everything except streams.
@@ -88,9 +89,6 @@ export const strongTag = ({ revision, view, _variant }: Versioned) =>
 
 /** Returns the weak tag of a response without a revision: a hash of its content. */
 export const weakTag = (content: string): string => `W/"${hash('sha1', content, 'base64url')}"`
-
-const preconditionFailed = () =>
-  new Problem('PRECONDITION_FAILED', 'The resource does not meet the preconditions of the request')
 
 /** Evaluates If-Match by strong comparison, and If-Unmodified-Since only if If-Match is absent. */
 function preconditionsHold({ headers }: FastifyRequest, etag: string, resource: Versioned): boolean {
@@ -149,8 +147,8 @@ export function meets(resource: Versioned, { matches = 'any', differs = [], unmo
 }
 
 /**
- * Matches the entity tag of a revision: its number, then the parts that apply: the view's tag, `reduced`, the day, a
- * digest of the values that depend on the time, and the content coding.
+ * Matches the entity tag of a revision. Its number may be followed by the view's tag, `reduced`, the day, a digest of
+ * the values that depend on the time, and the content coding.
  */
 const revisionTag =
   /^"([1-9][0-9]{0,8})(\.[0-9a-f]{8})?(\.reduced)?(\.[0-9]{4}-[0-9]{2}-[0-9]{2})?(\.[0-9a-f]{16})?(-br|-gzip)?"$/
@@ -162,7 +160,7 @@ const revisionOf = (tag: string): number => Number(revisionTag.exec(tag)?.[1] ??
  * Returns the preconditions of a PUT, PATCH or DELETE, in the order of RFC 9110 §13.2.2: If-Unmodified-Since counts only if
  * If-Match is absent. Throws 428 if `required` is set and both headers are absent.
  */
-export function preconditionOf({ headers }: FastifyRequest, required: boolean): Precondition {
+export function preconditionOf({ headers }: Pick<FastifyRequest, 'headers'>, required: boolean): Precondition {
   const match = headers['if-match']
   const noneMatch = headers['if-none-match']
   const since = parseHttpDate(headers['if-unmodified-since'] ?? '')
@@ -177,7 +175,7 @@ export function preconditionOf({ headers }: FastifyRequest, required: boolean): 
   return precondition
 }
 
-/** Returns the revisions in a list of tags. Strong comparison skips weak tags, which never match a write. */
+/** Returns the revisions in a list of tags; null if the list is malformed. Strong comparison skips weak tags. */
 function revisionsOf(list: string, isStrong: boolean): 'any' | number[] | null {
   const tags = parseEntityTags(list)
   if (tags === 'any' || tags === null) return tags
@@ -185,8 +183,8 @@ function revisionsOf(list: string, isStrong: boolean): 'any' | number[] | null {
 }
 
 /**
- * Evaluates the preconditions of a POST against its collection, which exists but has no date: `If-None-Match: *` fails, and
- * so does any If-Match except `*`, because lists have weak tags. Throws PRECONDITION_FAILED.
+ * Throws PRECONDITION_FAILED if a POST fails a precondition on its collection, which exists but has no date:
+ * `If-None-Match: *` fails, and so does any If-Match except `*`, because lists have weak tags.
  */
 export function checkPostPreconditions({ headers }: FastifyRequest): void {
   const match = headers['if-match']
@@ -194,5 +192,5 @@ export function checkPostPreconditions({ headers }: FastifyRequest): void {
   if (match === undefined && noneMatch === undefined) return
   const met =
     (match === undefined || parseEntityTags(match) === 'any') && Array.isArray(parseEntityTags(noneMatch ?? ''))
-  if (!met) throw new Problem('PRECONDITION_FAILED', 'The collection does not meet the preconditions of the request')
+  if (!met) throw preconditionFailed('The collection')
 }

@@ -8,10 +8,12 @@ import { routeConfig } from '../route-config.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Media types of the responses, without parameters; empty for a route that ignores Accept. By default, the media types
-     * of the declared responses, or JSON if a response specifies no type.
+     * Media types of the responses, without parameters; empty for a route that ignores Accept. By default, the media
+     * types of the declared success responses, or JSON if a response specifies no type.
      */
     produces?: readonly string[]
+    /** Whether the route can also send changes as an event stream. */
+    streams?: boolean
   }
 }
 
@@ -60,7 +62,9 @@ function checkAccept(accept: string, produces: readonly string[] = [json]): Prob
   return new Problem('NOT_ACCEPTABLE', `The response is available only as ${produces.join(' or ')}`)
 }
 
-/** This check is cheap and usually decides, because very few clients exclude uncompressed content. */
+/**
+ * Matches if Accept-Encoding may exclude uncompressed content. Very few clients do, so this cheap test usually decides.
+ */
 const refusesPlain = /(identity|\*)\s*;\s*q=0/i
 
 /**
@@ -75,7 +79,10 @@ function lacksCoding({ method, routeOptions: { config } }: FastifyRequest, encod
 
 type DeclaredResponses = Record<string, { content?: Record<string, unknown> }>
 
-/** Returns the media types of the declared success responses; none for DELETE, which sends no content. */
+/**
+ * Returns the media types of the declared success responses; none for responses without content: a 204, or a DELETE
+ * that declares no success response.
+ */
 function declaredTypes({ schema, method }: RouteOptions): string[] {
   const successes = Object.entries((schema?.response ?? {}) as DeclaredResponses).filter(([status]) =>
     status.startsWith('2'),

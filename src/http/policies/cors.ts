@@ -28,8 +28,9 @@ const preflight = {
 
 /**
  * Implements CORS (Fetch standard). For an allowed origin, every response, including errors, carries that origin in
- * Access-Control-Allow-Origin, and preflights receive 204 on every path without a token. Responses to other origins have no
- * CORS headers, and their OPTIONS requests are handled like any others. Requests over plain HTTP never reach this policy.
+ * Access-Control-Allow-Origin, and preflights receive 204 on every path without a token. Responses to other origins
+ * have no CORS headers, and OPTIONS requests from them get no special treatment. Requests that the policy `https`
+ * redirects never reach this policy.
  */
 export const cors = fastifyPlugin<CorsOptions>(
   async (app, { corsOrigins }) => {
@@ -50,7 +51,8 @@ export function corsHeaders(origins: readonly string[]): (request: FastifyReques
   const allowed = new Set(origins)
   return ({ headers: { origin } }, reply) => {
     if (allowed.size === 0) return false
-    // This is sent even without Origin, because a cache may reuse the stored response for a page from another origin.
+    // `Vary` is sent even if the request has no Origin, because a cache may reuse the stored response for a page from
+    // another origin.
     addVary(reply, 'Origin')
     if (origin === undefined || !allowed.has(origin)) return false
     reply.header('access-control-allow-origin', origin).headers(responseHeaders)

@@ -14,7 +14,10 @@ export interface HttpsOptions {
   baseUrl: string
   /** CIDRs of the proxies whose `X-Forwarded-Proto` is trusted. */
   trustedProxies: readonly string[]
-  /** Called for each credential sent over plain HTTP, which anyone on the network path could have read. */
+  /**
+   * Called for each request that sends a credential over plain HTTP instead of HTTPS; anyone on the network path could
+   * have read the credential.
+   */
   onPlaintext?: (peer: Plaintext) => void
 }
 
@@ -112,7 +115,7 @@ export function trustedPeers(proxies: BlockList): (socket: Socket) => boolean {
   }
 }
 
-/** Builds a BlockList from addresses and CIDRs. Throws a TypeError for anything else. */
+/** Builds a BlockList from addresses and CIDRs. Throws for anything else. */
 export function proxyList(entries: readonly string[]): BlockList {
   const list = new BlockList()
   for (const entry of entries) {

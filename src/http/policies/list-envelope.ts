@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { targetOf } from '../headers/vary.ts'
+import { linkTarget } from '../headers/vary.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -55,7 +55,7 @@ function wrapList(
 }
 
 const enclosed = (items: unknown, links: string): Envelope => ({
-  ...{ items, next: targetOf(links, 'next'), prev: targetOf(links, 'prev') },
+  ...{ items, next: linkTarget(links, 'next'), prev: linkTarget(links, 'prev') },
 })
 
 type Declared = { type?: string; items?: object; properties?: Record<string, unknown> }

@@ -41,7 +41,7 @@ export const methods = fastifyPlugin(
   { name: 'methods', dependencies: ['errorHandler'] },
 )
 
-/** Returns the literal path if it exists; otherwise, the parameterized paths that match. */
+/** Returns the literal path if it exists; otherwise, the parameterized paths that match, or all paths for `*`. */
 function pathsAt(paths: ReadonlyMap<string, Path>, target: string): Path[] {
   const exact = paths.get(target)
   return exact ? [exact] : [...paths.values()].filter(({ pattern }) => target === '*' || pattern.test(target))

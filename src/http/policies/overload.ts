@@ -10,7 +10,7 @@ type Shed = (typeof order)[number] | 'never'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The category that determines when the route is shed under overload; derived from its method and schema by default. */
+    /** Determines when the route's requests are shed under overload; default: see `shedOf`. */
     shed?: Shed
   }
   interface FastifyRequest {
@@ -34,7 +34,10 @@ export interface OverloadOptions {
   measure?: () => LoopMetrics
   /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
-  /** Maximum number of requests in flight, not counting requests that wait for a change. */
+  /**
+   * Maximum number of requests in flight; default 1000. Does not count token requests, requests that may wait for a
+   * change, or requests that are never shed.
+   */
   maxInFlight?: number
   random: () => number
 }
@@ -42,7 +45,7 @@ export interface OverloadOptions {
 /** Decides which requests are shed because of load. */
 export interface LoadShedder {
   isShed: (shed: Shed | undefined) => boolean
-  /** Counts a request as in flight, or no longer. */
+  /** Adds `change` to the number of requests in flight. */
   addInFlight: (change: 1 | -1) => void
   /** Returns the 503 for a request that is shed. */
   refusal: () => Problem
@@ -71,7 +74,7 @@ export function levelOf({ delayMs, utilization, cpuShare }: LoopMetrics): number
   return delaysMs.filter((from) => ownDelayMs >= from).length
 }
 
-/** Starts to measure the load: the delay of a busy event loop and the number of requests in flight. */
+/** Returns a load shedder, and starts its measurements of the event loop. */
 export function loadShedder({
   measure = measuring(),
   later,
@@ -85,8 +88,8 @@ export function loadShedder({
   const bounds = shares.map((share) => share * maxInFlight)
   const check = () => {
     const measuredLevel = levelOf(measure())
-    // The level changes by at most one per measurement. Two overloaded measurements in a row are needed to leave level 0,
-    // so a single pause sheds nothing.
+    // The level changes by at most one per measurement. It leaves 0 only after two overloaded measurements in a row, so
+    // that a single pause does not cause shedding.
     if (level > 0 || wasOverloaded) level += Math.sign(measuredLevel - level)
     wasOverloaded = measuredLevel > 0
     cancel = later(checkIntervalMs, check)

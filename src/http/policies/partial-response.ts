@@ -5,7 +5,7 @@ import { routeConfig } from '../route-config.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether the response supports `?fields=`. */
+    /** Whether the route supports `?fields=`. */
     fields?: boolean
   }
 }
@@ -26,11 +26,11 @@ export const partialResponse = fastifyPlugin(
   { name: 'partialResponse', dependencies: ['bodyParsing'] },
 )
 
-/** Returns true if the response will contain only some of its fields. */
+/** Returns true if the request selects fields with `?fields=` and its route supports that. */
 export const isNarrowed = (request: FastifyRequest): boolean =>
   Boolean((request.query as { fields?: unknown }).fields && routeConfig(request).fields)
 
-/** Parses a `fields` parameter. Throws INVALID_INPUT if the parameter is repeated or lists too many names. */
+/** Parses a `fields` parameter. Throws INVALID_INPUT if the parameter is repeated or lists more than 50 names. */
 export function parseFields(parameter: unknown): Tree {
   const names = typeof parameter === 'string' ? parameter.split(',').filter((name) => name !== '') : []
   if (typeof parameter !== 'string' || names.length > maxNames) {

@@ -10,20 +10,19 @@ declare module 'fastify' {
      * resource at its URL.
      */
     minimal?: boolean
-    /** Whether the handler waits for a change, for up to `request.preferences.wait` seconds. */
+    /** Whether the handler may wait for a change, for up to `request.preferences.wait` seconds. */
     waits?: boolean
   }
   interface FastifyRequest {
-    /** Set by `prefer`: the parsed Prefer header, or null if the request has none. */
+    /** Set by `prefer`: the parsed Prefer header; null if the request has none or the route ignores it. */
     preferences: Preferences | null
   }
 }
 
 /**
- * Implements Prefer (RFC 7240): parses the header, rejects unknown members under `handling=strict`, and omits the
- * representation under `return=minimal`. In that case, an update returns 204, and a creation returns an empty 201 or
- * 202; all other headers stay the same. Handlers implement `wait` and `count`. `Preference-Applied` lists the
- * preferences that were honored.
+ * Implements Prefer (RFC 7240): parses the header, rejects unknown members and parameters under `handling=strict`, and
+ * omits the representation under `return=minimal`: an update returns 204, and a creation returns an empty 201 or 202.
+ * Handlers implement `wait` and `count`. `Preference-Applied` lists the preferences that were honored.
  */
 export const prefer = fastifyPlugin(
   async (app) => {
@@ -44,7 +43,7 @@ export const prefer = fastifyPlugin(
   { name: 'prefer', dependencies: ['bodyParsing', 'conditional'] },
 )
 
-/** Returns whether a route honors Prefer. The authorization server follows its own specifications and ignores it. */
+/** Returns whether a route honors Prefer. The authorization server follows other specifications and ignores it. */
 export const honorsPrefer = ({ config }: Pick<RouteOptions, 'config'>): boolean => config?.scope !== 'own'
 
 /** Adds an honored preference to `Preference-Applied` (RFC 7240 §3). */
@@ -54,8 +53,8 @@ export function applied(reply: FastifyReply, preference: string): void {
 }
 
 /**
- * Removes the representation. Runs after `conditional`, which derives validators from the content before it is omitted.
- * Errors are never omitted.
+ * Removes the representation from a successful response if the client prefers `return=minimal`. Runs after
+ * `conditional`, which derives validators from the content.
  */
 function omitRepresentation(
   request: FastifyRequest,

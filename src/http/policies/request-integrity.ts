@@ -22,10 +22,9 @@ const single = new Set([
 ])
 
 /**
- * Prevents request smuggling by rejecting ambiguous requests before anything else runs. Responds with 400 to a target that
- * is not a path of this service, a missing or invalid Host (RFC 9112 §3.2), chunked coding in HTTP/1.0 (§6.1), a repeated
- * single-value header, or a query that cannot be decoded; with 414 or 431 to input that is too long; and with 501 to unknown
- * transfer codings. A target in absolute form is reduced to its path (§3.2.2).
+ * Prevents request smuggling by rejecting malformed and ambiguous requests before they are authenticated. Responds with
+ * 414 if the target is too long, 431 if there are too many header fields, 501 for a transfer coding other than chunked,
+ * and otherwise 400. A target in absolute form is reduced to its path (RFC 9112 §3.2.2).
  */
 export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
   async (app, { baseUrl }) => {

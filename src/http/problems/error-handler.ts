@@ -12,9 +12,9 @@ export interface ErrorsOptions {
   baseUrl: string
   /** Returns true if the store is temporarily unavailable, in which case the response is 503 instead of 500. */
   isUnavailable: (error: unknown) => boolean
-  /** Called with each error that must not be exposed to clients. */
+  /** Called for each error that results in a 5xx response, with the cause of a `Problem` or, if none, the error. */
   onFault: (error: unknown, requestId: string, traceId?: string) => void
-  /** Called for each request whose caller is authenticated but not authorized. */
+  /** Called for each request that fails with ACCESS_DENIED or PERMISSION_DENIED. */
   onDenied?: (request: FastifyRequest, problem: Problem) => void
   now: () => number
 }
@@ -64,7 +64,7 @@ export function prefersCodeForm(accept: string | undefined): boolean {
   return quality(accept, 'application/problem+json') < quality(accept, 'application/json')
 }
 
-/** Sends a problem in the error format that Accept prefers. */
+/** Sends a problem in the error format that the client prefers; rate-limit and quota errors have only one format. */
 export function render(
   problem: Problem,
   request: FastifyRequest,
@@ -83,10 +83,9 @@ export function render(
     .header('content-type', codeForm ? 'application/json; charset=utf-8' : 'application/problem+json; charset=utf-8')
     .serializer(JSON.stringify)
   addVary(reply, 'Accept')
-  // HTTP/2 has no such field, and closes no connection because of a single request (RFC 9113 §8.2.2).
+  // HTTP/2 has no Connection field, and does not close a connection because of a single request (RFC 9113 §8.2.2).
   if (request.raw.httpVersionMajor === 2) reply.removeHeader('connection')
   for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
-  // Rate-limit and quota errors have the same one-field body in both error formats.
   if (isLimit) return reply.send({ error: problem.message })
   return reply.send(codeForm ? codeBody(problem, request, common) : problemBody(problem, baseUrl, common))
 }
@@ -94,13 +93,16 @@ export function render(
 const maxDrainBytes = 1_048_576
 
 /**
- * Closes the connection if the rest of an unread body could take a long time to arrive (RFC 9112 §9.6). Otherwise keeps
- * it open for the next request, whereas Fastify would close it after every body that it cannot parse. Changes nothing
- * if Node.js is already closing the connection and sends `Connection: close`.
+ * Closes the connection if the rest of an unread body could take a long time to arrive (RFC 9112 §9.6). Otherwise
+ * discards the rest and keeps the connection open for the next request, unless Node.js is already closing it; Fastify
+ * would close it after every body that it cannot parse.
  */
-function setConnection({ complete, headers }: IncomingMessage, reply: FastifyReply): void {
+function setConnection(request: IncomingMessage, reply: FastifyReply): void {
   const { raw } = reply
+  const { complete, headers } = request
   const isLong = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > maxDrainBytes
+  // Node.js itself discards only a body of which nothing was read.
+  if (!complete && !isLong) raw.once('finish', () => request.resume())
   if (!complete && isLong) reply.header('connection', 'close')
   else if (raw.shouldKeepAlive && reply.hasHeader('connection') && !raw.hasHeader('connection')) {
     reply.removeHeader('connection')

@@ -37,9 +37,8 @@ export function fromFramework(error: unknown): Problem | undefined {
 }
 
 /**
- * Classifies validation failures. In a body, a missing field or a wrong JSON type is malformed input (400), and a value of
- * the right type that breaks a rule is 422; outside the body, all failures are 400. Reports all fields of the resulting
- * class at once.
+ * Returns the problem for validation failures: a 400 if the body lacks a field or has a value of the wrong JSON type,
+ * or if another part of the request is invalid; otherwise a 422. Lists all failures that cause the returned status.
  */
 export function fromValidation(found: FastifySchemaValidationError[], context: string): Problem {
   const failures = withAllowedValues(found)

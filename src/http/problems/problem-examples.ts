@@ -53,6 +53,7 @@ const examples: Record<ProblemCode, Example> = {
     detail: 'The customer 7 is referred to by 3 invoices',
     errors: [{ field: 'id', message: 'is referred to by 3 invoices' }],
   },
+  STATE_CONFLICT: { detail: 'The invoice 7 cannot be sent in its present state' },
   RESOURCE_LOCKED: { detail: 'The invoice 7 cannot be changed or deleted in its present state' },
   IDEMPOTENCY_IN_PROGRESS: {
     detail: 'A request with this Idempotency-Key is still in progress',

@@ -45,6 +45,10 @@ export const explanations: Record<ProblemCode, readonly [meaning: string, advice
     'Other resources refer to this one and forbid its deletion, or too many would be deleted with it. Nothing was done.',
     'Delete or change the resources that the errors name first, then send the request again.',
   ],
+  STATE_CONFLICT: [
+    'The resource is in a state in which the service does not allow this request. Nothing was done.',
+    'Read the resource to see its state, and send the request again once the state allows it.',
+  ],
   RESOURCE_LOCKED: [
     'The resource, or one that would be deleted or changed with it, is in a state that allows no changes. Nothing was done.',
     'Read the resource to see its state. No request of this kind will succeed while it lasts.',

@@ -14,6 +14,7 @@ export const problems = {
   REQUEST_TIMEOUT: [408, 'The request took too long to arrive'],
   DUPLICATE_RESOURCE: [409, 'The resource already exists'],
   RESOURCE_IN_USE: [409, 'Other resources refer to this one'],
+  STATE_CONFLICT: [409, 'The state of the resource does not allow this'],
   RESOURCE_LOCKED: [409, 'The state of the resource does not allow changes'],
   IDEMPOTENCY_IN_PROGRESS: [409, 'A request with this Idempotency-Key is in progress'],
   TASK_NOT_COMPLETED: [409, 'The task is not completed yet'],
@@ -65,7 +66,7 @@ export interface ProblemOptions {
   errors?: FieldError[]
   /** Extra response headers, such as `Allow` or `Retry-After`. */
   headers?: Record<string, string>
-  /** The original error, which is logged but never sent. */
+  /** The original error. It is logged if the status is 5xx, and is never sent. */
   cause?: unknown
 }
 
@@ -85,6 +86,10 @@ export class Problem extends Error {
     this.headers = options.headers
   }
 }
+
+/** Returns the 412 for a subject, such as `The task`, that does not meet the preconditions (RFC 9110 §13.1). */
+export const preconditionFailed = (subject: string): Problem =>
+  new Problem('PRECONDITION_FAILED', `${subject} does not meet the preconditions of the request`)
 
 /** Returns INVALID_INPUT for one query parameter; `message` completes a sentence that starts with the parameter name. */
 export const malformedQuery = (field: string, message: string): Problem =>

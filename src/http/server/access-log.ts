@@ -38,7 +38,7 @@ export interface AccessLine {
   traceId?: string | undefined
 }
 
-/** Response properties that Fastify does not record. */
+/** The properties of a response that are logged. */
 export interface ResponseInfo {
   status: number
   bytes?: number | undefined
@@ -47,10 +47,10 @@ export interface ResponseInfo {
 
 export type WriteAccessLine = (line: AccessLine) => void
 
-/** The classes of responses that are counted; `succeeded` covers 1xx, 2xx and 3xx, `clientErrors` 4xx except 429. */
+/** The classes of responses. `succeeded`: statuses below 400; `clientErrors`: 4xx except 429; `limited`: 429. */
 export const responseClasses = ['succeeded', 'clientErrors', 'limited', 'serverErrors'] as const
 
-/** Numbers of responses, one for each of `responseClasses`. */
+/** The number of responses in each of the `responseClasses`. */
 export type ResponseCounts = [number, number, number, number]
 
 /** Returns the index in `responseClasses` of a response with this status. */
@@ -77,9 +77,9 @@ const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 const quoted = (text: string) => (plain.test(text) ? `"${text}"` : JSON.stringify(text))
 
 /**
- * Serializes access log lines in the same format as the logger does at level info, but about four times as fast. The request
- * id contains only safe characters and the method is a token, so only other client input may need escaping. The start of a
- * line is cached per millisecond, the middle per route and status, and the end per sender.
+ * Serializes access log lines in the logger's format for level info, but about four times as fast. The request id
+ * contains only safe characters and the method is a token, so only other client input may need escaping. The start of a
+ * line is reused within a millisecond, the middle for the same route and status, and the end for the same sender.
  */
 export function accessTexts(): (line: AccessLine, timeMs: number) => string {
   let start = ''
@@ -145,7 +145,7 @@ export const arrival = fastifyPlugin<{ startSpan?: StartRequestSpan }>(
 
 /**
  * The last policy: writes one line per response just before the response is sent. An `onResponse` hook would make each
- * request take 20 % longer.
+ * request take 20% longer.
  */
 export const accessLog = fastifyPlugin<{ write: WriteAccessLine }>(
   async (app, { write }) => {
@@ -160,7 +160,7 @@ export const accessLog = fastifyPlugin<{ write: WriteAccessLine }>(
   { name: 'accessLog', dependencies: ['arrival', 'conditional'] },
 )
 
-/** Returns the length of the body; for a stream, only its declared Content-Length. */
+/** Returns the length of the body; for a stream, its declared Content-Length; undefined if it has none. */
 function bytesOf(payload: unknown, reply: FastifyReply): number | undefined {
   if (typeof payload === 'string') return Buffer.byteLength(payload)
   if (payload === null || payload === undefined) return 0

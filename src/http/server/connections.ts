@@ -7,7 +7,7 @@ import { proxyList, trustedPeers } from '../policies/https.ts'
 export interface Refusals {
   /** Number of refused connections. */
   refused: number
-  /** Network of the most recently refused connection, grouped as for rate limits. */
+  /** Network of the most recently refused connection: an IPv4 address or an IPv6 /64. */
   network: string
   /** The limit that the most recently refused connection would have exceeded. */
   bound: 'process' | 'address'

@@ -3,11 +3,14 @@ import { type AddressInfo, connect, Server as NetServer, type Socket } from 'nod
 import { type TLSSocket, Server as TlsServer } from 'node:tls'
 import { type LingerOptions, linger } from './lingering-close.ts'
 
-/** Stops a server without losing requests. */
+/** The stages in which a server stops. */
 export interface Drain {
-  /** From now on, announces `Connection: close` (RFC 9112 §9.6) in each response and closes its connection afterwards. */
+  /**
+   * Makes clients use new connections: from now on, each response announces `Connection: close` and ends its connection
+   * (RFC 9112 §9.6). Over HTTP/2, sends GOAWAY instead.
+   */
   begin: () => void
-  /** Stops listening; afterwards, closes each connection as soon as it has no request in flight. */
+  /** Stops listening. Then closes each connection once it has no request in flight. */
   finish: () => Promise<void>
   /** Destroys the remaining connections. */
   cut: () => void
@@ -79,6 +82,8 @@ const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
  * connections.
  */
 async function stopListening(server: Listening): Promise<void> {
+  // A server that does not listen gets its connections from another process.
+  if (!server.listening) return
   server._handle?.listen(0)
   const address = server.address() as AddressInfo | null
   const beganMs = performance.now()
@@ -96,10 +101,13 @@ async function stopListening(server: Listening): Promise<void> {
 
 const connected = (server: Server) => (server instanceof TlsServer ? 'secureConnection' : 'connection')
 
-/** Returns whether a client has chosen HTTP/2 during the TLS handshake (RFC 7301); `serveHttp2` drains these connections. */
+/** Returns whether a connection has negotiated HTTP/2 (RFC 7301); `serveHttp2` drains such connections. */
 export const isHttp2 = (socket: Socket): boolean => (socket as Partial<TLSSocket>).alpnProtocol === 'h2'
 
-/** Tracks the open connections of a server, and those that are ready for HTTP/1.1 (with TLS, after the handshake). */
+/**
+ * Tracks all open connections of a server and, separately, the connections that are ready for HTTP/1.1 (with TLS, after
+ * the handshake).
+ */
 function connectionsOf(server: Server) {
   const all = new Set<Socket>()
   const speaking = new Set<RespondingSocket>()
@@ -125,15 +133,15 @@ function endingOnce(options: LingerOptions): End {
   }
 }
 
-/** Closes a connection in stages after its last response; Node.js would reset the connection if more data had arrived. */
+/** Makes a connection close in stages after its last response. Node.js would reset it if more data had arrived. */
 function endGently(socket: Socket, end: End): void {
   const destroySoon = socket.destroySoon.bind(socket)
   socket.destroySoon = () => (socket.writable ? end(socket) : destroySoon())
 }
 
 /**
- * Makes the server close a connection after its response to the next request that arrives on it. Requests pipelined
- * after such a request are not handled; the header tells the client to send them again.
+ * Makes the server close each connection after its response to the latest request. Requests that arrive after the
+ * headers of this response were sent are not handled; `Connection: close` tells the client to send them again.
  */
 function closeAfterResponse(server: Server): void {
   const latest = new WeakMap<Socket, ServerResponse>()

@@ -45,7 +45,8 @@ export const health: FastifyPluginAsync<HealthRouteOptions> = async (app, { chec
     async () => {
       if (stopping.aborted) throw unavailable('The service is shutting down')
       if (isClockUsable?.() === false) throw unavailable('The clock of this node is wrong')
-      // The absolute difference keeps the cached result from being used for too long if the clock is set back.
+      // Comparing the absolute difference prevents the cached result from being used for too long if the clock is set
+      // back.
       if (Math.abs(now() - lastCheck.at) >= cacheMs) lastCheck = { at: now(), answer: check() }
       await lastCheck.answer.catch((cause) => {
         throw unavailable('The data store does not respond', cause)

@@ -18,28 +18,31 @@ import { headersLimitBytes, type Patience } from './server-options.ts'
 type Requested = (request: IncomingMessage, response: ServerResponse) => void
 
 export interface Http2Options extends Pick<ErrorsOptions, 'baseUrl' | 'now'>, LingerOptions {
-  /** Handles a request in the form of HTTP/1.1. */
+  /** Handles a request, as with HTTP/1.1. */
   handle: Requested
   patience: Pick<Patience, 'headersTimeout' | 'requestTimeout' | 'keepAliveTimeout'>
-  /** How long a client may accept no byte of a response, in ms. */
+  /** How long a client may go without accepting a byte of a response, in ms. */
   stalledMs?: number
 }
 
-/** The highest stream id: GOAWAY with it announces the end, but excludes no request (RFC 9113 §6.8). */
+/**
+ * The highest stream id. GOAWAY with this id announces the end of a connection without rejecting any request (RFC 9113
+ * §6.8).
+ */
 const everyStream = 2 ** 31 - 1
 
 const serverSettings = {
   settings: { maxConcurrentStreams: 100, maxHeaderListSize: 4 * headersLimitBytes },
-  // More than the service allows, so that the response to such a request is the same problem as over HTTP/1.1.
+  // Higher than the service's own limit, so that the service responds with the same problem as over HTTP/1.1.
   maxHeaderListPairs: 256,
-  // Of streams that the client resets (CVE-2023-44487): a connection that exceeds them is closed.
+  // Limits for streams that the client resets (CVE-2023-44487). A connection that exceeds them is closed.
   ...{ streamResetBurst: 200, streamResetRate: 20 },
   ...{ maxSessionInvalidFrames: 100, maxSessionRejectedStreams: 100 },
 }
 
 /**
- * Serves the connections of an HTTPS server that have agreed on HTTP/2 (RFC 9113); all others stay HTTP/1.1. Call it before
- * the server listens. Returns the functions that stop these connections.
+ * Serves the connections to an HTTPS server that have negotiated HTTP/2 (RFC 9113); others use HTTP/1.1. Call this
+ * before the server listens. Returns the functions that stop these connections.
  */
 export function serveHttp2(server: TlsServer, options: Http2Options): Drain {
   const http2 = createServer(serverSettings)
@@ -54,7 +57,7 @@ export function serveHttp2(server: TlsServer, options: Http2Options): Drain {
       if (state === 'draining') announceEnd(session)
     })
   })
-  // A client's violation of the protocol ends its session, and is no fault of the service.
+  // A protocol violation by the client ends its session. This is not an error of the service.
   http2.on('sessionError', () => {})
   http2.on('request', requestHandler(options))
   http2.on('checkExpectation', requestHandler(options))
@@ -75,7 +78,7 @@ export function serveHttp2(server: TlsServer, options: Http2Options): Drain {
   }
 }
 
-/** Passes connections with HTTP/2 to `accept` instead of the present listeners. */
+/** Passes HTTP/2 connections to `accept` instead of the existing listeners. */
 function divert(server: TlsServer, accept: (socket: TLSSocket) => void): void {
   const listeners = server.listeners('secureConnection')
   server.removeAllListeners('secureConnection').on('secureConnection', (socket) => {
@@ -84,12 +87,18 @@ function divert(server: TlsServer, accept: (socket: TLSSocket) => void): void {
   })
 }
 
-/** Tells the client to send further requests on another connection. Requests that are on their way are still handled. */
+/**
+ * Asks the client to send later requests on another connection. Requests that are already on their way are still
+ * handled.
+ */
 function announceEnd(session: ServerHttp2Session): void {
   if (!session.destroyed && !session.closed) session.goaway(constants.NGHTTP2_NO_ERROR, everyStream)
 }
 
-/** Closes a connection without requests: after the header timeout if it never had one, else after the keep-alive time. */
+/**
+ * Closes idle connections: after the header timeout if there has been no request, otherwise after the keep-alive
+ * timeout.
+ */
 function limitIdleTime(session: ServerHttp2Session, { headersTimeout, keepAliveTimeout }: Http2Options['patience']) {
   let open = 0
   let isUsed = false
@@ -104,7 +113,9 @@ function limitIdleTime(session: ServerHttp2Session, { headersTimeout, keepAliveT
   })
 }
 
-/** Returns a listener that passes on a request in the form of HTTP/1.1, or responds as the parser of HTTP/1.1 does. */
+/**
+ * Returns a listener that passes valid requests to `handle`. It rejects other requests as the HTTP/1.1 parser would.
+ */
 function requestHandler(options: Http2Options) {
   const { handle } = options
   return (request: Http2ServerRequest, response: Http2ServerResponse): void => {
@@ -117,7 +128,7 @@ function requestHandler(options: Http2Options) {
 
 const methods = new Set(METHODS)
 
-/** Replaces the pseudo-header fields by their counterparts in HTTP/1.1; returns the problem with a request, if any. */
+/** Converts the request's pseudo-header fields to HTTP/1.1; returns the problem if the request is invalid. */
 function flawOf(request: Http2ServerRequest): Problem | undefined {
   const { headers, rawHeaders, url, method } = request
   const authority = headers[':authority']
@@ -133,10 +144,10 @@ function flawOf(request: Http2ServerRequest): Problem | undefined {
   return methods.has(method) ? undefined : unknownMethod
 }
 
-/** Returns the names and values of a request's fields, without the pseudo-header fields. */
+/** Removes the pseudo-header fields from a list of alternating names and values. */
 const fieldsOf = (raw: readonly string[]) => raw.filter((_, at) => !raw[at - (at % 2)]?.startsWith(':'))
 
-/** Ends a request whose body does not arrive in time, and a response that the client does not read. */
+/** Limits how long the request body may take to arrive, and how long the client may go without reading the response. */
 function limitTime(request: Http2ServerRequest, response: Http2ServerResponse, options: Http2Options): void {
   const { stream } = request
   stream.setTimeout(options.stalledMs ?? 30_000, () => {
@@ -151,10 +162,10 @@ function limitTime(request: Http2ServerRequest, response: Http2ServerResponse, o
   stream.once('close', cancel)
 }
 
-/** How long a client may take to read a response after which nothing more of its request is read. */
+/** How long a client may take to read the response to a rejected request before the stream is closed. */
 const lastReadMs = 2_000
 
-/** Responds without Fastify, and reads no more of the request. */
+/** Responds without Fastify and without reading the rest of the request. */
 function respond(
   problem: Problem,
   { stream }: Http2ServerRequest,
@@ -163,7 +174,7 @@ function respond(
 ): void {
   const { status, headers, body } = rawResponse(problem, true, options)
   response.writeHead(status, headers).end(body)
-  // Some clients discard a response that they have not read yet when the stream is reset.
+  // Delays the reset, because a reset makes some clients discard a response that they have not yet read.
   const cancel = options.later(lastReadMs, () => stream.close(constants.NGHTTP2_NO_ERROR))
   stream.once('close', cancel)
 }

@@ -68,6 +68,7 @@ function afterEarlierResponses(socket: RespondingSocket, run: () => void): void 
   } else run()
 }
 
+/** Returns the problem for a parser error, judged by the line at which the parser stopped. */
 function problemOf({ code, rawPacket, bytesParsed = 0 }: ParserError): Problem {
   const bytes = Buffer.isBuffer(rawPacket) ? rawPacket : Buffer.alloc(0)
   // The line at which the parser stopped; other lines may precede it.

@@ -45,8 +45,8 @@ export class HeadedResponse<Request extends IncomingMessage = IncomingMessage> e
 
   _storeHeader(statusLine: string, fields: object | undefined): void {
     const lines = statusLine + this.transport + this.rate + this.quota + this.caching
-    // Left to Node.js: fields in an array, and fields that were set earlier (Node.js keeps those in an object without a
-    // prototype).
+    // Left to Node.js: fields passed as an array, and fields that were set earlier (Node.js keeps them in an object
+    // without a prototype).
     const isPlain = fields !== undefined && Object.getPrototypeOf(fields) === Object.prototype
     if (!isPlain) writer._storeHeader.call(this, lines, fields)
     else {
@@ -116,7 +116,7 @@ export function setRawHeaderLines(reply: FastifyReply, policy: Policy, lines: st
 
 const written = new WeakMap<object, Partial<Record<Policy, string>>>()
 
-/** Sets the lines as header fields on responses of any other class, such as responses to injected requests. */
+/** Sets the lines as header fields of a response that is not a `HeadedResponse`, such as one to an injected request. */
 function setFields(reply: FastifyReply, policy: Policy, lines: string): void {
   const before = written.get(reply.raw) ?? {}
   for (const [name] of fieldsIn(before[policy] ?? '')) reply.removeHeader(name)

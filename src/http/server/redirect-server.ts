@@ -17,9 +17,9 @@ const limits = {
 }
 
 /**
- * Creates a plain HTTP listener that redirects every request with 301 to the same path and query under `baseUrl` (RFC 9110
- * §15.4.2). It serves only health checks itself, reads no bodies, and sends no Strict-Transport-Security, which is valid
- * only over HTTPS (RFC 6797 §7.2).
+ * Creates a plain HTTP listener that redirects every request except health checks with 301 to the same path and query
+ * under `baseUrl` (RFC 9110 §15.4.2). It reads no bodies, and sends no Strict-Transport-Security, which is valid only
+ * over HTTPS (RFC 6797 §7.2).
  */
 export function redirectServer({ baseUrl, onPlaintext, onHealth, later }: RedirectOptions): Server {
   const server = createServer(limits, (request, response) => {

@@ -10,7 +10,10 @@ export function responseEnd({ raw }: FastifyReply): AbortSignal {
   return end.signal
 }
 
-/** Returns the HTTP/2 stream of a response; its other properties do not show that it was closed. */
+/**
+ * Returns the HTTP/2 stream of a response, because the response's own properties do not show that the stream was
+ * closed.
+ */
 const streamOf = (response: ServerResponse) => (response as { stream?: { destroyed: boolean } }).stream
 
 /** Runs a callback when the signal is aborted, or immediately if it is already aborted. */

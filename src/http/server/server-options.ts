@@ -23,7 +23,7 @@ const patience = {
   keepAliveTimeout: 75_000,
 }
 
-/** Timeouts in ms. */
+/** The timeouts, in ms. */
 export type Patience = typeof patience
 
 /** Returns the timeouts, of which `changes` may override some. */
@@ -36,13 +36,13 @@ export const patienceWith = (changes: Partial<Patience> = {}): Patience => ({ ..
 const sessions = { sessionTimeout: 3_600, sessionIdContext: 'plinth' }
 
 export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions, LingerOptions {
-  /** Null for plain HTTP, when a proxy in front of the service terminates TLS. */
+  /** The TLS options; null for plain HTTP, when a proxy in front of the service terminates TLS. */
   tls: ServerOptions | null
-  /** Called before a request that the router could not parse is rejected; may set headers and return a different problem. */
+  /** Called when the router cannot parse a request; may set response headers and return a different problem. */
   beforeRouterError?: (request: FastifyRequest, reply: FastifyReply) => Problem | undefined
   /** Overrides individual timeouts, in milliseconds. */
   patience?: Partial<Patience>
-  /** Whether clients may choose HTTP/2 during the TLS handshake, which `serveHttp2` then handles. */
+  /** Whether clients may negotiate HTTP/2 during the TLS handshake; `serveHttp2` then handles their connections. */
   http2?: boolean
 }
 
@@ -62,7 +62,7 @@ export function serverOptions(settings: ServerSettings) {
       : { http: server }),
     logger: false,
     genReqId: requestId as never,
-    // This affects only `request.ip`; no other forwarding header is read through Fastify.
+    // Determines `request.ip`. No other property that Fastify derives from forwarding headers is used.
     trustProxy: settings.trustedProxies.length > 0 && [...settings.trustedProxies],
     bodyLimit: bodyLimitBytes,
     requestTimeout,

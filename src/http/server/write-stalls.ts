@@ -11,7 +11,7 @@ type Writing = Socket & { _handle?: { bytesWritten: number; writeQueueSize: numb
 
 interface Progress {
   accepted: number
-  /** Number of consecutive checks during which no byte was accepted. */
+  /** Number of consecutive checks that found bytes waiting and none accepted since the previous check. */
   checks: number
 }
 

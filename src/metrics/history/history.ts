@@ -5,11 +5,11 @@ import type { ScanRequester } from '../../storage/scans/scan.ts'
 import { durationBounds } from '../samples.ts'
 import { sampleMs } from './sampler.ts'
 
-/** What all nodes counted in a step, and their state in it. */
+/** One step of the history: the counts and the worst states of all nodes. */
 export interface HistoryPoint {
   /** The start of the step. */
   at: string
-  /** The number of seconds that have samples, of any node. */
+  /** The number of seconds for which any node has stored samples. */
   seconds: number
   nodes: number
   succeeded: number
@@ -31,7 +31,7 @@ export interface HistoryPoint {
   diskFreeBytes: number | null
 }
 
-/** A half-open range [from, to) in epoch ms, and the length of its steps. */
+/** A half-open range [from, to) in epoch ms, divided into steps of `stepMs`. */
 export interface HistoryRange {
   fromMs: number
   toMs: number
@@ -49,16 +49,17 @@ const greatest = [
 const buckets = Array.from({ length: durationBounds.length + 1 }, (_, at) => `duration${at}`)
 
 /**
- * Reads the samples of a range, merged over nodes and steps: sums of counts, percentiles of the merged histograms, and the
- * worst value of each state (the largest backlog, delay and memory, the least free space). Steps without samples have no
- * point.
+ * Returns a point for each step with samples. A point merges the samples of all nodes: the sums of counts, the
+ * percentiles of the merged histograms, and the worst value of each state (the largest backlog, delay and memory, the
+ * least free space).
  */
-export async function readHistory(
+export async function readMetricHistory(
   { read, scan, engine }: Database,
   { fromMs, toMs, stepMs }: HistoryRange,
   requester: ScanRequester,
 ): Promise<HistoryPoint[]> {
-  // A sample describes the 15 seconds that end at its instant. Literals, because SQLite would divide parameters as reals.
+  // A sample describes the 15 seconds before its time. Both numbers are literals, because SQLite would bind parameters
+  // as reals and not divide them as integers.
   const step = sql<number>`(at - ${sql.lit(sampleMs)}) / ${sql.lit(stepMs)}`
   const query = read
     .selectFrom('metricSamples')
@@ -102,8 +103,8 @@ function pointOf(row: Record<string, number | string | null>, stepMs: number): H
 }
 
 /**
- * Estimates a percentile in ms from the counts of a histogram, linearly within a bucket, as Prometheus does. Durations above
- * the last bound count as that bound. Returns null if there are no values.
+ * Estimates a percentile in ms from the counts of a histogram, linearly within a bucket, as Prometheus does. Durations
+ * above the last bound count as that bound. Returns null if there are no values.
  */
 export function percentile(counts: readonly number[], share: number): number | null {
   const total = counts.reduce((sum, count) => sum + count, 0)

@@ -6,7 +6,7 @@ import { malformedQuery } from '../../http/problems/problem.ts'
 import { requesterOf } from '../../http/requester.ts'
 import type { Database } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
-import { type HistoryRange, readHistory } from './history.ts'
+import { type HistoryRange, readMetricHistory } from './history.ts'
 import { sampleMs } from './sampler.ts'
 
 const count = (description: string) => Type.Integer({ minimum: 0, description, examples: [12] })
@@ -76,7 +76,7 @@ const maxRangeMs = 25 * hourMs
 const [maxPoints, defaultPoints] = [1_500, 240]
 const defaultSteps = [15, 30, 60, 120, 300, 600].map((seconds) => seconds * 1_000)
 
-/** Returns the range of a request, widened to whole steps. Throws INVALID_INPUT. */
+/** Returns the range of a request, extended to whole steps. Throws INVALID_INPUT. */
 function rangeOf(query: { from?: string; to?: string; step?: number }, nowMs: number): HistoryRange {
   const to = instantParameter('to', query.to)
   const end = to === undefined ? nowMs : Date.parse(to)
@@ -101,7 +101,7 @@ function stepOf(seconds: number | undefined, lengthMs: number): number {
   return stepMs
 }
 
-/** Serves GET /api/metrics/history: the metrics of the last day, of all nodes together. */
+/** Serves GET /api/metrics/history: the combined metrics of all nodes for the last day. */
 export const metricsHistory: FastifyPluginAsyncTypebox<{ db: Database; now: () => number }> = async (app, options) => {
   const { db, now } = options
   const about = {
@@ -113,7 +113,7 @@ export const metricsHistory: FastifyPluginAsyncTypebox<{ db: Database; now: () =
   const config = { scope: 'admin', cache: 'private' } as const
   app.get('/api/metrics/history', { config, schema }, async (request, reply) => {
     const range = rangeOf(request.query, now())
-    const points = await readHistory(db, range, requesterOf(request, reply))
+    const points = await readMetricHistory(db, range, requesterOf(request, reply))
     return { from: iso(range.fromMs), to: iso(range.toMs), step: range.stepMs / 1_000, points }
   })
 }

@@ -9,21 +9,21 @@ import type { StoredState } from '../stored-state.ts'
 
 export interface SamplerOptions {
   db: Database
-  /** The id of this process among the nodes. */
+  /** The id of this process in the table `nodes`. */
   node: string
   metrics: Pick<Metrics, 'totals' | 'readState'>
-  /** Returns the free space for data in bytes; null if it is unknown. */
+  /** Returns the free space in the data folder in bytes; null if it is unknown. */
   freeBytes: () => Promise<number | null>
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
   monotonic: () => number
   later: (ms: number, run: () => void) => () => void
-  /** Receives the error of a sample that could not be stored, but not those of the samples after it until one is stored. */
+  /** Called with the error if a sample cannot be stored; of consecutive errors, only with the first. */
   onError: (error: unknown) => void
 }
 
 export interface Sampler {
-  /** Stores a sample of what was counted since the previous one. */
+  /** Stores a sample of everything counted since the previous sample. */
   sample: () => Promise<void>
   close: () => Promise<void>
 }
@@ -35,8 +35,8 @@ const loopResolutionMs = 20
 const limitMs = 2_000
 
 /**
- * Stores a sample of the metrics of this process every 15 seconds. The counts are differences of totals that the metrics
- * have anyway, so requests cost nothing more. A sample that cannot be stored is lost.
+ * Stores a sample of this process's metrics every 15 seconds. Each sample contains the increase of totals that the
+ * metrics count anyway, so sampling adds no work to requests. A sample that cannot be stored is lost.
  */
 export function startSampler(options: SamplerOptions): Sampler {
   const { db, node, metrics, now, onError } = options
@@ -83,7 +83,7 @@ export function startSampler(options: SamplerOptions): Sampler {
   }
 }
 
-/** Measures the delay of the event loop; `read` returns the 99th percentile in ms since the previous call. */
+/** Measures the delay of the event loop. `read` returns the 99th percentile since the previous call, in ms. */
 function loopDelay() {
   const delays = monitorEventLoopDelay({ resolution: loopResolutionMs })
   delays.enable()
@@ -102,10 +102,10 @@ type Counts = Omit<
   'at' | 'node' | keyof ReturnType<typeof queuesOf> | 'loopDelayMs' | 'memoryBytes' | 'diskFreeBytes'
 >
 
-/** Returns the increase of a count; 0 if a thread that counted has ended. */
+/** Returns the increase of a count; 0 if the count has decreased, which happens when a thread ends. */
 const since = (count: number, before: number): number => Math.max(0, count - before)
 
-/** Returns what was counted between two totals, as columns. */
+/** Returns the increase from one set of totals to the next, by column name. */
 function difference(totals: Totals, before: Totals): Counts {
   const [succeeded, clientErrors, limited, serverErrors] = totals.byClass.map((count, at) =>
     since(count, before.byClass[at] as number),
@@ -120,7 +120,7 @@ function difference(totals: Totals, before: Totals): Counts {
   }
 }
 
-/** Returns the state of all queues together, as columns. */
+/** Returns the combined state of all queues, by column name. */
 function queuesOf(state: StoredState | null, nowMs: number) {
   if (state === null) return { jobsWaiting: null, oldestJobMs: null, deliveriesWaiting: null, oldestDeliveryMs: null }
   const { backlogs, deliveriesDueAt, counts } = state

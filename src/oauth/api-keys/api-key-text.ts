@@ -27,5 +27,5 @@ export function isApiKey(text: string): boolean {
 /** Returns the digest under which a key is stored; plain SHA-256 is enough because keys are random. */
 export const apiKeyHash = (key: string): string => hash('sha256', key, 'hex')
 
-/** Returns the key's visible prefix, which helps users tell their keys apart. */
+/** Returns the first ten characters of a key, which help administrators tell keys apart. */
 export const apiKeyHint = (key: string): string => key.slice(0, prefix.length + 6)

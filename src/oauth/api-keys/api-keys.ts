@@ -16,7 +16,7 @@ import { apiKeyHash, apiKeyHint, newApiKey } from './api-key-text.ts'
 /** The writable fields of an API key; null means the default limit, or no expiry. */
 export interface ApiKeySettings extends OwnLimits {
   name: string
-  /** Fixed-width ISO text, UTC. */
+  /** When the key expires, stored as fixed-width ISO text in UTC; null if it does not expire. */
   expiresAt: string | null
 }
 
@@ -32,8 +32,8 @@ export interface ApiKeyStore {
 const namePattern = /^\P{C}{1,200}$/u
 
 /**
- * Parses an instant in the API's date-time format. Rejects a date without a time, because the end of a day depends on the
- * time zone.
+ * Normalizes a date-time to fixed-width ISO text in UTC; undefined for any other text. A date without a time is not
+ * accepted, because the end of a day depends on the time zone.
  */
 const endOf = (text: string) => (Format.IsDateTime(text) ? instantOf(text) : undefined)
 
@@ -61,7 +61,10 @@ const normalized = (settings: ApiKeySettings): ApiKeySettings => {
 /** Valid settings with no limits, used to validate partial updates. */
 const unlimited: ApiKeySettings = { name: 'unchanged', rate: null, quota: null, expiresAt: null }
 
-/** A key that has not been stored yet: its text and its row, which contains only a digest of the text. */
+/**
+ * A key that has not been stored yet: its text, and its row, which contains only a digest and the first characters of
+ * the text.
+ */
 export interface DraftApiKey {
   apiKey: ApiKey
   key: string

@@ -4,7 +4,7 @@ import { apiKeyHash, isApiKey } from './api-key-text.ts'
 
 export interface ApiKeyReaderOptions {
   db: Database
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
   /** Maximum number of keys in the cache. */
   cacheSize?: number

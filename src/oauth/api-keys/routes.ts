@@ -23,8 +23,8 @@ const reads = { scope: 'admin', cache: 'private', fields: true } as const
 const writes = { scope: 'admin', cache: 'none' } as const
 
 /**
- * Routes for API keys. A key determines whose limits a request counts against, but grants no access. `plinth keys` calls
- * the same functions.
+ * Routes for API keys. A key determines whose limits a request counts against, but grants no access. `plinth keys`
+ * calls the same functions.
  */
 export const apiKeyRoutes: Plugin = async (app, options) => {
   for (const routes of [creating, listing, reading, changing, removing]) await routes(app, options)

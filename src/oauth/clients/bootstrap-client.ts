@@ -23,7 +23,7 @@ export async function ensureBootstrapClient(
   const grants = ['client_credentials']
   const settings = withDefaults({ name: 'Bootstrap client', scopes: Object.keys(known), grants })
   validateClient({ ...settings, id, secret }, known)
-  // An administrator may have changed the limits.
+  // Leaves out the limits, so that values set by an administrator are kept.
   const { rate: _, quota: __, ...row } = toRow(settings)
   const values = { ...row, secretHash: sealer.digest(secret, clientSecretContext(id)), revokedAt: null }
   const at = new Date(now()).toISOString()

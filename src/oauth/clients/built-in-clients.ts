@@ -8,7 +8,7 @@ import { createClient, findClient } from './clients.ts'
 import { isRedirectUri } from './redirect-uris.ts'
 import { updateClient } from './update.ts'
 
-/** A page of the service that logs users in with a client of its own. */
+/** A page of the service that logs users in with its own client. */
 export interface BuiltInClient {
   id: string
   name: string
@@ -47,15 +47,15 @@ export interface BuiltInClientOptions {
   baseUrl: string
   /** Whether users can log in from the page. */
   isEnabled: boolean
-  /** Called if another client has the id. */
+  /** Called if `isEnabled` is true but the id belongs to another client. */
   onTaken: (id: string) => void
 }
 
 /**
- * Registers or updates the client of a page, which is public and may redirect only to that page on this origin. If users
- * cannot log in from the page, removes all scopes but `openid` from the client, and thereby from its tokens; it is not revoked,
- * because a revoked client's id cannot be reused. Never changes a client that someone else registered under the id. Returns
- * the client's id, or null if users cannot log in. Call on each start.
+ * Registers or updates a page's client: a public client that may redirect only to that page on this origin. If users
+ * cannot log in from the page, the client (and thereby its tokens) loses all scopes but `openid`. It is not revoked,
+ * because a revoked client's id cannot be reused. Never changes a client that someone else registered under the id.
+ * Returns the client's id, or null if users cannot log in from the page. Call on each start.
  */
 export async function syncBuiltInClient(client: BuiltInClient, options: BuiltInClientOptions): Promise<string | null> {
   const { db, sealer, baseUrl } = options
@@ -100,7 +100,10 @@ type Settings = ReturnType<typeof settingsOf>
 const isUpToDate = (client: RegisteredClient, settings: Settings): boolean =>
   Object.entries(settings).every(([name, value]) => String(client[name as keyof Settings]) === String(value))
 
-/** Registers the client. Returns null if an administrator revoked it, because a revoked client's id cannot be reused. */
+/**
+ * Registers the client and returns its id; null if an administrator revoked it, because a revoked client's id cannot be
+ * reused.
+ */
 async function register(client: BuiltInClient, settings: Settings, options: BuiltInClientOptions) {
   const { db, sealer, scopes } = options
   const { id } = client

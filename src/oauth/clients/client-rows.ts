@@ -13,7 +13,7 @@ export interface RegisteredClient extends ClientSettings {
   sharesSecond: number
   createdAt: string
   updatedAt: string
-  /** To the minute. */
+  /** When a token of the client was last used; accurate to the minute. */
   lastUsedAt: string | null
   revokedAt: string | null
 }

@@ -1,4 +1,6 @@
-/** What administrators state about a client, such as `{ tenant: 'north' }`. Claims functions read these labels. */
+/**
+ * Facts that administrators record about a client, such as `{ tenant: 'north' }`. Claims functions read these labels.
+ */
 export type Labels = Readonly<Record<string, string>>
 
 /** Changes to labels: a null member removes that label, and null alone removes all labels. */
@@ -16,7 +18,7 @@ export function changedLabels(labels: Labels, changes: LabelChanges): Labels {
   return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null))
 }
 
-/** Returns the rules that labels break, each with the offending keys. */
+/** Returns a message for each rule that the labels break. */
 export function labelErrors(labels: Labels): string[] {
   const entries = Object.entries(labels)
   const [keys, values] = [

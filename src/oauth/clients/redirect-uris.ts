@@ -13,7 +13,8 @@ export function isRedirectUri(uri: string): boolean {
 }
 
 /**
- * Returns whether the URI can only belong to an app on the user's own device; if so, its port may vary (RFC 8252 §7.3).
+ * Returns whether the URI can only belong to an app on the user's own device: it uses http to a loopback host, or a
+ * private-use scheme (RFC 8252 §7).
  */
 export function isNativeUri(uri: string): boolean {
   return loopback.test(uri) || privateUse.test(uri)

@@ -20,12 +20,13 @@ export interface ClientChange extends ClientDeps {
   actor: AuditActor
 }
 
-/** The settings to change; labels are merged with those of the client. */
+/** The settings to change; labels are merged with the client's current labels. */
 export type ClientChanges = Partial<Omit<ClientSettings, 'labels'>> & { labels?: LabelChanges }
 
 /**
  * Changes the given settings. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED, or a VALIDATION_ERROR that lists each
- * invalid field. New tokens use the new settings; existing tokens remain valid until they expire.
+ * invalid field. Existing tokens remain valid until they expire, but keep only the scopes that the client still has;
+ * changed limits apply to them too.
  */
 export async function updateClient(
   options: ClientChange,

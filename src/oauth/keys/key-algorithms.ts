@@ -4,7 +4,7 @@ import type { JWK } from 'jose'
 /** Public keys that may change while the service runs. */
 export interface PublicKeys {
   readonly publicKeys: ReadonlyMap<string, KeyObject>
-  /** Fetches the keys again when a token refers to an unknown key, at most every 30 seconds. */
+  /** Fetches the keys again, at most every 30 seconds; called when a token refers to an unknown key. */
   refresh?: () => Promise<void>
 }
 
@@ -40,7 +40,7 @@ function usable(jwk: JWK | null): [string, KeyObject][] {
   return algorithm !== undefined && (jwk.alg ?? algorithm) === algorithm ? [[jwk.kid, key as KeyObject]] : []
 }
 
-/** Imports a JWK. Returns undefined for a key of an unknown type, which RFC 7517 §5 says to ignore. */
+/** Imports a JWK. Returns undefined for an unknown or malformed key, which RFC 7517 §5 says to ignore. */
 function imported({ kty, n, e, crv, x, y }: JWK): KeyObject | undefined {
   try {
     return createPublicKey({ key: { kty, n, e, crv, x, y } as Record<string, string>, format: 'jwk' })

@@ -47,8 +47,8 @@ export async function keyRing(sources: KeySources): Promise<KeyRing> {
 }
 
 /**
- * Every 15 seconds, rotates the keys if a rotation is due at `time` (epoch ms), and loads changes made by other
- * processes. Returns a function that stops this maintenance.
+ * Every 15 seconds, rotates the keys if a rotation is due, and loads changes made by other processes. `time` returns
+ * the current time in epoch ms. Returns a function that stops this maintenance.
  */
 export function maintainKeys(
   ring: KeyRing,

@@ -13,7 +13,7 @@ import {
   newCookieKey,
   type StoredKey,
   storedCookieKeys,
-  storedKeys,
+  storedSigningKeys,
 } from './stored-keys.ts'
 
 const hourMs = 3_600_000
@@ -34,7 +34,7 @@ export const verifiesAfterMs = dayMs + hourMs
 export interface RotationSources {
   db: Database
   sealer: Sealer
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
   random?: (size: number) => Uint8Array
   /** The algorithm of a new key; by default RS256. */
@@ -69,8 +69,8 @@ export interface Rotated {
 }
 
 /**
- * Plans scheduled changes: publishing a successor a day before it signs, and removing keys whose last token has expired. A
- * key with another algorithm than the configured one gets its successor at once.
+ * Plans scheduled changes: publishing a successor a day before it signs, and removing keys whose last token has
+ * expired. If the current key does not use the configured algorithm, its successor is published at once.
  */
 export function planScheduled(keys: readonly StoredKey[], now: number, algorithm: SigningAlgorithm = 'RS256'): Plan {
   const at = iso(now)
@@ -105,7 +105,7 @@ export function planRequested(
  */
 export async function rotateOnSchedule(sources: RotationSources): Promise<Rotated> {
   const { db, now, algorithm } = sources
-  const { activeFrom, retired } = planScheduled(await storedKeys(db.read), now(), algorithm)
+  const { activeFrom, retired } = planScheduled(await storedSigningKeys(db.read), now(), algorithm)
   if (activeFrom === undefined && retired.length === 0) return { published: undefined, retired: [] }
   return rotate(sources, (keys) => planScheduled(keys, now(), algorithm))
 }
@@ -131,12 +131,12 @@ async function prepare(sources: RotationSources, plan: (keys: StoredKey[]) => Pl
   const cookieKeys = await storedCookieKeys(db)
   if (cookieKeys === undefined)
     throw new Error('There are no signing keys yet; the first start of the service creates them')
-  // Generate the key outside the transaction, which must await only the database. The key is discarded if no rotation is
-  // due.
+  // Generate the key outside the transaction, which must await only the database. The key is discarded if no rotation
+  // is due.
   const spare = await createKey(sealer, iso(now()), '', algorithm)
   return async (tx) => {
     await lockKeys(tx, cookieKeys)
-    const keys = await storedKeys(tx)
+    const keys = await storedSigningKeys(tx)
     const { activeFrom, retired } = plan(keys)
     const kids = retired.map(({ kid }) => kid)
     if (kids.length > 0) await tx.deleteFrom('signingKeys').where('kid', 'in', kids).execute()
@@ -148,7 +148,7 @@ async function prepare(sources: RotationSources, plan: (keys: StoredKey[]) => Pl
   }
 }
 
-/** Adds and removes cookie keys along with the signing keys, in the same order. */
+/** Adds and removes cookie keys along with the signing keys, and keeps both in the same order. */
 async function rotateCookieKeys(
   tx: Queryable,
   { sealer, random = randomBytes }: RotationSources,
@@ -162,7 +162,7 @@ async function rotateCookieKeys(
   const pairs = keys.map((key, at) => ({ ...key, cookieKey: cookieKeys[at] ?? newCookieKey(random) }))
   const remaining = pairs.filter(({ kid }) => !retired.includes(kid))
   const all = added ? [...remaining, { ...added, cookieKey: newCookieKey(random) }] : remaining
-  const order = new Map((await storedKeys(tx)).map(({ kid }, at) => [kid, at]))
+  const order = new Map((await storedSigningKeys(tx)).map(({ kid }, at) => [kid, at]))
   const ordered = all.sort((one, other) => Number(order.get(one.kid)) - Number(order.get(other.kid)))
   const sealed = sealer.seal(JSON.stringify(ordered.map(({ cookieKey }) => cookieKey)), cookieKeysContext)
   await tx.updateTable('settings').set({ value: sealed }).where('name', '=', cookieKeysName).execute()

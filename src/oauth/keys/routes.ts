@@ -10,7 +10,7 @@ import type { AdminOptions } from '../clients/routes.ts'
 import type { SigningAlgorithm } from './key-algorithms.ts'
 import { lifeMs, prepareRotation, publishedAheadMs, verifiesAfterMs } from './rotation.ts'
 import { signingKeys } from './signing-keys.ts'
-import { type StoredKey, storedKeys } from './stored-keys.ts'
+import { type StoredKey, storedSigningKeys } from './stored-keys.ts'
 
 export interface KeyRouteOptions extends AdminOptions {
   /** The algorithm of new keys; by default RS256. */
@@ -85,13 +85,13 @@ function schedule(keys: readonly StoredKey[], nowMs: number) {
   })
 }
 
-/** Routes that list the signing keys and rotate them, like `plinth keys rotate`. */
+/** Routes that list the signing keys, and rotate them as `plinth keys rotate` does. */
 export const signingKeyRoutes: FastifyPluginAsyncTypebox<KeyRouteOptions> = async (app, options) => {
   const { db, sealer, now, random, signingAlgorithm: algorithm, reloadKeys, report } = options
   const ofList = { tags, operationId: 'listSigningKeys', summary: 'List the signing keys, latest first' }
   const list = { ...ofList, querystring: Narrowed, response: { 200: Type.Array(SigningKeyView) } }
   const reads = { scope: 'admin', cache: 'private', fields: true } as const
-  app.get(path, { config: reads, schema: list }, async () => schedule(await storedKeys(db.read), now()))
+  app.get(path, { config: reads, schema: list }, async () => schedule(await storedSigningKeys(db.read), now()))
 
   const about = { tags, operationId: 'rotateSigningKeys', summary: 'Rotate the signing keys' }
   const schema = { ...about, body: Rotation, response: { 200: Rotated } }
@@ -107,7 +107,8 @@ export const signingKeyRoutes: FastifyPluginAsyncTypebox<KeyRouteOptions> = asyn
       const added = published ? { kid: published.kid, signsFrom: published.activeFrom } : null
       return { status: 200, headers: {}, body: { published: added, retired } }
     })
-    // The rotation is stored already. If the keys cannot be loaded now, this process loads them within 15 seconds.
+    // The rotation has already been stored. If the keys cannot be loaded now, this process loads them within 15
+    // seconds.
     await reloadKeys?.().catch((error: unknown) => report(error, request.id))
     return body
   })

@@ -11,7 +11,7 @@ import {
   newCookieKey,
   type StoredKey,
   storedCookieKeys,
-  storedKeys,
+  storedSigningKeys,
 } from './stored-keys.ts'
 
 /** A snapshot of the authorization server's keys, which are identical on all nodes. */
@@ -27,12 +27,12 @@ export interface SigningKeys {
 export interface KeySources {
   db: Database
   sealer: Sealer
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
   random?: (size: number) => Uint8Array
-  /** The algorithm of a key that is created; by default RS256. */
+  /** The algorithm of a new key; by default RS256. */
   algorithm?: SigningAlgorithm | undefined
-  /** Called with the `kid` of the first key after its creation. */
+  /** Called with the `kid` of the first key when the key has been created. */
   onCreated?: ((kid: string) => void) | undefined
 }
 
@@ -53,7 +53,7 @@ interface Stored {
 }
 
 const stored = async (db: Database): Promise<Stored> => ({
-  keys: await storedKeys(db.read),
+  keys: await storedSigningKeys(db.read),
   cookieKeys: await storedCookieKeys(db),
 })
 
@@ -97,7 +97,7 @@ const firstOf = <T>(list: T[], at: number): T[] => [
   ...list.slice(at + 1),
 ]
 
-/** Decrypts a text. Throws an error that contains the AAD if the text was encrypted under a different master key. */
+/** Decrypts and parses a JSON text. Throws an error that names `context` if another master key encrypted the text. */
 export const unsealed = <T>(sealer: Sealer, sealed: string, context: string): T =>
   JSON.parse(sealer.open(sealed, context)) as T
 

@@ -56,11 +56,11 @@ export const newCookieKey = (random: (size: number) => Uint8Array) =>
   Buffer.from(random(cookieKeyBytes)).toString('base64url')
 
 /** Lists all keys, latest `activeFrom` first. */
-export function storedKeys(db: Queryable): Promise<StoredKey[]> {
+export function storedSigningKeys(db: Queryable): Promise<StoredKey[]> {
   return db.selectFrom('signingKeys').selectAll().orderBy('activeFrom', 'desc').orderBy('kid').execute()
 }
 
-/** Returns the encrypted cookie keys. */
+/** Returns the encrypted cookie keys; undefined until the first start has created them. */
 export async function storedCookieKeys({ read }: Database): Promise<string | undefined> {
   const setting = read.selectFrom('settings').select('value').where('name', '=', cookieKeysName)
   return (await setting.executeTakeFirst())?.value

@@ -37,8 +37,8 @@ export interface OauthPaths {
 }
 
 /**
- * Returns the OpenAPI operations for the authorization server, because its routes declare no schemas. `claims` are the
- * members that the service adds to userinfo.
+ * Returns the OpenAPI operations of the authorization server. They are written by hand, because its routes declare no
+ * schemas. `claims` are the members that the service adds to userinfo.
  */
 export function oauthOperations(at: OauthPaths, claims: Record<string, Schema> = {}): HandwrittenOperations {
   return {

@@ -8,13 +8,13 @@ export interface ConsentView {
   redirectUri: string
   name: string
   email: string
-  /** The requested scopes, described in plain language. */
+  /** Plain-language descriptions of the requested scopes that the user can grant. */
   asks: readonly string[]
 }
 
 export const consentTitle = ({ clientName }: ConsentView) => `Allow ${clientName}?`
 
-/** Renders the consent page: the client, the user, the requested scopes in plain language, and the redirect target. */
+/** Renders the consent page: the client, the user, the scopes in plain language, and the redirect target. */
 export function consentBody({ uid, clientName, redirectUri, name, email, asks }: ConsentView): Markup {
   const lines = asks.map((text) => html`<li>${text}</li>`)
   const { host, protocol } = new URL(redirectUri)

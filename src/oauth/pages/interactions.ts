@@ -1,6 +1,5 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import type Provider from 'oidc-provider'
-import { errors } from 'oidc-provider'
 import type { Audit } from '../../audit/buffer.ts'
 import { type AuditActor, auditRecorder } from '../../audit/chain.ts'
 import { Problem } from '../../http/problems/problem.ts'
@@ -14,7 +13,7 @@ import { accountBySubject } from '../users/accounts.ts'
 import type { Login } from '../users/login.ts'
 import { deviceCookie } from '../users/login-throttle.ts'
 import { consentBody, consentTitle } from './consent.ts'
-import { type FormRequest, type PageFailures, sendPage, servePages } from './form-routes.ts'
+import { type FormRequest, type PageFailures, sendPage, servePages, sessionNotFound } from './form-routes.ts'
 import { loginBody, loginTitle } from './login.ts'
 
 export interface InteractionOptions extends PageFailures {
@@ -38,8 +37,8 @@ const denied = { error: 'access_denied', error_description: 'the user denied acc
 
 /**
  * Serves the login and consent pages between an authorization request and its response. Each page belongs to one
- * interaction, identified by a signed cookie that only the requesting browser has. Every form submission redirects with
- * 303 (RFC 9700 §4.11).
+ * interaction, identified by a signed cookie that only the requesting browser has. A form that completes or cancels a
+ * step redirects with 303 (RFC 9700 §4.12).
  */
 export const interactions: FastifyPluginAsync<InteractionOptions> = async (app, options) => {
   servePages(app, options)
@@ -57,8 +56,8 @@ export const interactions: FastifyPluginAsync<InteractionOptions> = async (app, 
 
 /** Returns this browser's interaction; the interaction id in the path must match the cookie. */
 async function current({ provider }: InteractionOptions, { raw, params }: FormRequest, reply: FastifyReply) {
-  const interaction = await provider.current.interactionDetails(raw, reply.raw)
-  if (interaction.uid !== params.uid) throw new errors.SessionNotFound('the interaction belongs to another browser')
+  const interaction = await (await provider.current).interactionDetails(raw, reply.raw)
+  if (interaction.uid !== params.uid) throw sessionNotFound('the interaction belongs to another browser')
   return interaction
 }
 
@@ -69,7 +68,8 @@ async function finish(
   result: Result,
   mergeWithLastSubmission = false,
 ): Promise<FastifyReply> {
-  const returnTo = await provider.current.interactionResult(raw, reply.raw, result, { mergeWithLastSubmission })
+  const server = await provider.current
+  const returnTo = await server.interactionResult(raw, reply.raw, result, { mergeWithLastSubmission })
   return reply.header('cache-control', 'no-store').redirect(returnTo, 303)
 }
 
@@ -88,7 +88,7 @@ async function show(options: InteractionOptions, request: FormRequest, reply: Fa
 }
 
 async function clientNameOf({ provider }: InteractionOptions, { params }: Interaction): Promise<string> {
-  const client = await provider.current.Client.find(String(params.client_id))
+  const client = await (await provider.current).Client.find(String(params.client_id))
   if (!client) throw new Problem('INVALID_INPUT', 'The app that sent you here is no longer registered.')
   return client.clientName ?? client.clientId
 }
@@ -109,9 +109,9 @@ async function showLogin(
 
 async function logIn(options: InteractionOptions, request: FormRequest, reply: FastifyReply): Promise<FastifyReply> {
   const interaction = await current(options, request, reply)
-  if (interaction.prompt.name !== 'login') throw new errors.SessionNotFound('the login is already complete')
+  if (interaction.prompt.name !== 'login') throw sessionNotFound('the login is already complete')
   const { email = '', password = '' } = request.body ?? {}
-  const device = deviceCookie(options.provider.current.issuer)
+  const device = deviceCookie((await options.provider.current).issuer)
   const deviceToken = device.tokenIn(request.headers.cookie)
   const { address, ...by } = actorOf(interaction, request)
   const result = await options.login({ email, password, address, deviceToken, by })
@@ -133,13 +133,12 @@ const actorOf = ({ params }: Interaction, { ip, id }: FormRequest) => ({
 })
 
 /**
- * Returns the account, the requested scopes, those of them that the user's role can grant, and the redirect URI. Throws
- * SessionNotFound if the interaction does not ask for consent.
+ * Returns the account, the requested scopes, the scopes among them that the user's role can grant, and the redirect
+ * URI. Throws `sessionNotFound` if the interaction does not ask for consent.
  */
 async function consentRequest({ db, scopes: known }: InteractionOptions, { params, session, prompt }: Interaction) {
   const account = session && (await accountBySubject(db, session.accountId))
-  if (prompt.name !== 'consent' || !account)
-    throw new errors.SessionNotFound('the interaction does not ask for consent')
+  if (prompt.name !== 'consent' || !account) throw sessionNotFound('the interaction does not ask for consent')
   const requested = knownScopes(known, String(params.scope).split(' '))
   const scopes = requested.filter((scope) => isGrantable(account.role, scope))
   return { account, requested, scopes, redirectUri: String(params.redirect_uri) }
@@ -168,7 +167,7 @@ async function consent(
   actor: AuditActor,
 ): Promise<string> {
   const { db, sealer, now } = options
-  const provider = options.provider.current
+  const provider = await options.provider.current
   const { params, grantId } = interaction
   const clientId = String(params.client_id)
   const found = grantId === undefined ? undefined : await provider.Grant.find(grantId)

@@ -26,7 +26,8 @@ const invalidLink = 'This link has already been used or is older than half an ho
 const mismatch = 'The two passwords do not match.'
 
 /**
- * Serves the page where an invited user sets a password. The token in the link authenticates the user, without a cookie.
+ * Serves the page where an invited user sets a password. The token in the link authenticates the user, without a
+ * cookie.
  */
 export const invitationPage: FastifyPluginAsync<InvitationPageOptions> = async (app, options) => {
   servePages(app, options)

@@ -9,7 +9,7 @@ import { clientRecords } from './client-adapter.ts'
 
 export interface RecordSources {
   db: Database
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
   /** Counts revocations of tokens and grants. */
   revocations?: RevocationEpoch
@@ -24,13 +24,14 @@ const refreshGraceMs = 10_000
 const never = '9999'
 
 /**
- * Creates the oidc-provider adapter, which stores models in `auth_records`; clients come from `clients` and are
- * read-only.
+ * Creates the oidc-provider adapter, which stores models in the table `auth_records`. Clients are read-only and come
+ * from the table `clients`.
  */
 export function records(sources: RecordSources): AdapterFactory {
   return (kind) => (kind === 'Client' ? clientRecords(sources.db) : recordsOf(kind, sources))
 }
 
+/** Returns the adapter of oidc-provider for one kind of record. */
 function recordsOf(kind: string, { db, now, revocations = { count: 0 } }: RecordSources): Adapter {
   const find = async (column: 'id' | 'uid' | 'userCode', value: string) => {
     const row = await db.read
@@ -62,7 +63,7 @@ function recordsOf(kind: string, { db, now, revocations = { count: 0 } }: Record
 /** Returns the key under which a record is stored. */
 const keyOf = (kind: string, id: string) => (secretKinds.includes(kind) ? hash('sha256', id, 'base64url') : id)
 
-/** Returns the stored payload with the requested id in place of its hash. */
+/** Returns the stored payload with the requested id in place of its hash; undefined for a revoked access token. */
 function payloadOf(row: AuthRecordsTable, id: string, nowMs: number): AdapterPayload | undefined {
   const { kind, consumedAt } = row
   const payload: AdapterPayload = JSON.parse(row.id === id ? row.payload : row.payload.replaceAll(row.id, id))
@@ -97,7 +98,8 @@ async function upsert(
         kind,
         id: key,
         consumedAt: null,
-        // Null if the user has just been deleted, because the deleted id would violate the foreign key.
+        // The subquery returns null for a user who has just been deleted, because the old id would violate the foreign
+        // key.
         userId: userId && eb.selectFrom('users').select('users.id').where('users.id', '=', userId),
         expiresAt: expires || null,
         ...values,

@@ -40,8 +40,8 @@ export function clientRecords(db: Database): Adapter {
 export const ownMetadata = ['is_first_party', 'is_trusted', 'introspects_others']
 
 /**
- * Returns client metadata (RFC 7591 §2). The provider accepts the secret by HTTP Basic or in the form, regardless of the
- * method set here.
+ * Returns client metadata (RFC 7591 §2). The provider accepts the secret by HTTP Basic or in the form, regardless of
+ * the method set here.
  */
 function metadata(client: RegisteredClient): AdapterPayload {
   const { id, name, secretHash, scopes, grants, redirectUris, postLogoutRedirectUris, firstParty, trusted } = client

@@ -6,14 +6,14 @@ import type { Sealer } from '../../storage/encryption.ts'
 import { clientSecretContext } from '../clients/clients.ts'
 
 /**
- * Caches the provider's client objects. The provider's own cache hashes all of a client's metadata on each request; this
- * cache reuses the object until the underlying record (`clientRecords`) is read again.
+ * Caches the provider's client objects. The provider's own cache hashes all of a client's metadata on each request;
+ * this cache reuses the object until the underlying record (`clientRecords`) is read again.
  */
 export function cacheClients({ Client: clients }: Provider, { changes }: Pick<Database, 'changes'>): void {
   const { adapter } = clients as unknown as { adapter: Adapter }
   const find = clients.find.bind(clients)
   const known = new WeakMap<object, Client>()
-  // Every request then reads the record again.
+  // Without change notifications, each request reads a new record, so caching would have no effect.
   if (changes === null) return
   clients.find = async (id) => {
     const record = await adapter.find(id)

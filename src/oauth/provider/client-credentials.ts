@@ -29,7 +29,10 @@ export function allowClientCredentials(provider: Provider, api: Api): void {
   provider.registerGrantType('client_credentials', handle, ['scope', 'resource'], ['resource'])
 }
 
-/** Returns the requested scopes, by default all of the client's; throws `invalid_scope` for any other (RFC 6749 §3.3). */
+/**
+ * Returns the requested scopes, by default all of the client's. Throws `invalid_scope` for a scope that the client does
+ * not have (RFC 6749 §3.3).
+ */
 export function requestedScope(requested: string | undefined, own: string): string {
   if (requested === undefined) return own
   const allowed = new Set(own.split(' '))

@@ -36,8 +36,8 @@ function violationsOf({ adapter, cookies, jwks, features, pkce, clientBasedCORS 
 }
 
 /**
- * Returns whether a signing key is private and long enough for its algorithm. Checks the class, because SigningKey never
- * exposes its private JWK.
+ * Returns whether a signing key is private and long enough for its algorithm. Checks the class, because SigningKey
+ * never exposes its private JWK.
  */
 const isSafe = (key: unknown): boolean => key instanceof SigningKey && algorithmOf(key.keyObject()) !== undefined
 

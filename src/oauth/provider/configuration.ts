@@ -33,7 +33,7 @@ export interface AuthorizationServerOptions {
   db: Database
   sealer: Sealer
   keys: SigningKeys
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
   accessTokenSeconds: number
   /** Verifies HS256 tokens created elsewhere; if absent, HS256 tokens are rejected. */
@@ -53,12 +53,13 @@ export interface AuthorizationServerOptions {
 const clientAuthMethods: ClientAuthMethod[] = ['client_secret_basic', 'client_secret_post', 'none']
 
 /**
- * Returns the oidc-provider configuration. Explicitly sets every option whose default makes the provider print a notice.
+ * Returns the oidc-provider configuration. Explicitly sets every option whose default makes the provider print a
+ * notice.
  */
 export function configuration(options: AuthorizationServerOptions, api: Api, signing: SigningKey[]): Configuration {
   const { db, issuer, keys, frame, accessTokenSeconds, accessTokenType = 'JWT', userinfo = [] } = options
   const adapter = records(options)
-  // The algorithm in use, and those of keys that were replaced or will follow: clients cache this list.
+  // The algorithms of the current key and of previous and future keys, because clients cache this list.
   const algorithms = [...new Set(signing.map(({ alg }) => alg as SigningAlgorithm))]
   return {
     adapter,
@@ -75,7 +76,7 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     // The stored secret is a digest, not a key, and must not sign or encrypt anything.
     enabledJWA: { idTokenSigningAlgValues: algorithms, clientAuthSigningAlgValues: [] },
     clientDefaults: { id_token_signed_response_alg: algorithms[0] as SigningAlgorithm },
-    // If it could be omitted, a code could be redeemed without its redirect_uri (RFC 6749 §4.1.3).
+    // If `redirect_uri` could be omitted, a code could be redeemed without it (RFC 6749 §4.1.3).
     allowOmittingSingleRegisteredRedirectUri: false,
     pkce: { required: (_ctx, client) => client.clientAuthMethod === 'none' },
     formats: { customizers: { jwt: storeIssuedToken(adapter, accessTokenType) } },
@@ -90,7 +91,7 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     features: features(api, frame),
     ttl: lifetimes(accessTokenSeconds),
     issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
-    // Reading `scopes` throws `invalid_scope` if the client has lost all of them (`narrowScopes`): the token is not consumed.
+    // For a client that has lost all scopes, reading `scopes` throws `invalid_scope`, so the token is not consumed.
     rotateRefreshToken: (ctx) => (ctx.oidc.entities.RefreshToken?.scopes.size ?? 0) > 0,
     expiresWithSession: () => false,
     findAccount: accountFinder(db),
@@ -100,9 +101,9 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
 }
 
 /**
- * Returns the cookie settings. The name prefixes prevent other hosts in the domain from setting the cookies (RFC 6265bis
- * §4.1.3); `__Host-` requires the path `/`. Over plain HTTP, which is for local use only, browsers accept neither the
- * prefixes nor `Secure`.
+ * Returns the cookie settings. The name prefixes prevent other hosts in the domain from setting the cookies (RFC
+ * 6265bis §4.1.3); `__Host-` requires the path `/`. Over plain HTTP, which is for local use only, browsers accept
+ * neither the prefixes nor `Secure`.
  */
 function cookies(keys: string[], issuer: string): Configuration['cookies'] {
   const secure = issuer.startsWith('https:')
@@ -179,8 +180,8 @@ const loginSeconds = 8 * hour
 const secondsNow = () => Math.floor(Date.now() / 1_000)
 
 /**
- * Returns lifetimes in seconds. A refresh token expires after 14 days, and its whole family 90 days after the
- * first one was issued, which is at most 8 hours after the login. A grant outlives every refresh token issued under it.
+ * Returns lifetimes in seconds. A refresh token expires after 14 days, and its whole family 90 days after the first
+ * token, which is issued at most 8 hours after the login. A grant outlives every refresh token issued under it.
  */
 export function lifetimes(accessTokenSeconds: number): Configuration['ttl'] {
   return {

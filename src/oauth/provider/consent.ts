@@ -5,7 +5,7 @@ import type { Role } from '../users/accounts.ts'
 
 type LoadGrant = NonNullable<Configuration['loadExistingGrant']>
 
-/** Adds to the grant those scopes that a user with this role can grant, and marks the other scopes as rejected. */
+/** Adds to the grant all scopes that a user with this role can grant, and marks the other scopes as rejected. */
 export function fillGrant(grant: Grant, resources: readonly string[], scopes: readonly string[], role: Role): void {
   const grantable = scopes.filter((scope) => isGrantable(role, scope))
   const refused = scopes.filter((scope) => !isGrantable(role, scope))
@@ -18,10 +18,11 @@ export function fillGrant(grant: Grant, resources: readonly string[], scopes: re
 }
 
 /**
- * Returns a function that finds the grant for an authorization request: the one from the consent just given, or one from
- * earlier in this login. If neither exists, the function creates a grant without a prompt, provided that the client is
- * first-party or the user has consented to these scopes before. Users are never asked for scopes that their role cannot
- * grant; a request for only such scopes is denied.
+ * Returns a function that finds the grant for an authorization request: the one from the consent just given, or one
+ * from earlier in this login. If that grant does not cover all requested scopes, or there is none, the function extends
+ * or creates a grant without a prompt, provided that the client is first-party or the user has consented to these
+ * scopes before. Users are never asked for scopes that their role cannot grant; a request for only such scopes is
+ * denied.
  */
 export function grantLoader(db: Database): LoadGrant {
   return async (ctx) => {

@@ -3,7 +3,10 @@ import { type Configuration, errors, interactionPolicy, type KoaContextWithOIDC 
 
 type Policy = NonNullable<NonNullable<Configuration['interactions']>['policy']>
 
-/** Returns the policy for prompting users: the provider's own, except that first-party clients need no consent. */
+/**
+ * Returns the policy for prompting users: the provider's own, with more checks of the scopes and of `id_token_hint`,
+ * and without the consent prompt for native first-party clients.
+ */
 export function promptPolicy(): Policy {
   const prompts = interactionPolicy.base()
   const [login, consent] = [prompts.get('login'), prompts.get('consent')]
@@ -20,8 +23,8 @@ export function promptPolicy(): Policy {
 }
 
 /**
- * Before the login, rejects a request without a scope, because there is no default (RFC 6749 §3.3), and a request with an
- * unknown scope (§4.1.2.1), which the provider would ignore.
+ * Before the login, rejects requests without a scope, because there is no default (RFC 6749 §3.3). Also rejects
+ * requests with an unknown scope (§4.1.2.1), which the provider would ignore.
  */
 function rejectWrongScopes({ oidc }: KoaContextWithOIDC): false {
   const { requestParamScopes: named, requestParamOIDCScopes: known } = oidc
@@ -32,8 +35,9 @@ function rejectWrongScopes({ oidc }: KoaContextWithOIDC): false {
 }
 
 /**
- * Rejects a login by a user other than the one in `id_token_hint` (OpenID Connect Core §3.1.2.1). Before it prompts for a
- * login, the provider itself verifies the hint and compares the users; this check covers the return from the login page.
+ * Rejects a login by a user other than the one in `id_token_hint` (OpenID Connect Core §3.1.2.1). Before it prompts for
+ * a login, the provider itself verifies the hint and compares the users; this check covers the return from the login
+ * page.
  */
 function rejectOtherUser({ oidc }: KoaContextWithOIDC): false {
   const hint = oidc.params?.id_token_hint

@@ -20,17 +20,17 @@ interface Presented {
   /** Returns undefined if the API would no longer accept the token. */
   standingNow: (claims: AccessTokenClaims) => Promise<object | undefined>
   adapter: AdapterFactory
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
 }
 
-/** The id that replaces an invalid token; no record has this id. */
+/** The id used in place of an invalid token; no record has this id. */
 const unknown = '-'
 
 /**
- * Returns a hook that sets the `typ` of each new JWT access token and stores a record under the token's `jti`, so that
- * the token can be introspected, and revoked alone or with its grant. Client-credentials tokens have no grant and are
- * recorded only when first introspected or revoked, which is rare, so issuing one costs no write.
+ * Returns a hook that sets the `typ` of each new JWT access token and stores a record under the token's `jti`. With the
+ * record, the token can be introspected, and revoked alone or with its grant. Client-credentials tokens have no grant;
+ * they are recorded only when first introspected or revoked, so that issuing them costs no write.
  */
 export function storeIssuedToken(adapter: AdapterFactory, typ: string) {
   return async (
@@ -97,8 +97,8 @@ interface MakesId {
 }
 
 /**
- * Derives each new refresh token from its predecessor with a keyed digest, so that every node returns the same successor
- * if a refresh is repeated within the grace period, although tokens are stored only as hashes.
+ * Derives each new refresh token from its predecessor with a keyed digest. Although tokens are stored only as hashes,
+ * every node therefore returns the same successor if a refresh is repeated within the grace period.
  */
 export function deriveSuccessors(provider: Provider, sealer: Sealer): void {
   const model = provider.RefreshToken.prototype as typeof provider.RefreshToken.prototype & MakesId

@@ -17,8 +17,8 @@ export interface PasswordGrantOptions {
 type Context = TokenEndpointGrantContext<{ username?: string; password?: string; scope?: string; resource?: unknown }>
 
 /**
- * Adds the password grant (RFC 6749 §4.3), which RFC 9700 §2.4 deprecates. The grant is available only to clients marked
- * as trusted, and has the same limits as the login page.
+ * Adds the password grant (RFC 6749 §4.3), which RFC 9700 §2.4 deprecates. The grant is available only to clients
+ * marked as trusted, and has the same limits as the login page.
  */
 export function allowPassword(provider: Provider, api: Api, { db, login, address }: PasswordGrantOptions): void {
   const handle = async (ctx: Context): Promise<void> => {

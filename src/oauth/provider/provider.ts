@@ -18,7 +18,9 @@ import { errorRenderer, handleFailures, showPage } from './http/errors.ts'
 import { deriveSuccessors, introspectJwt } from './jwt-records.ts'
 import { allowPassword } from './password-grant.ts'
 
-/** Creates the OAuth 2.0 and OpenID Connect server. It prints nothing and trusts neither Host nor forwarding headers. */
+/**
+ * Creates the OAuth 2.0 and OpenID Connect server. It prints nothing and trusts neither Host nor forwarding headers.
+ */
 export function authorizationServer(options: AuthorizationServerOptions): Provider {
   const { issuer, audience, db, sealer, now, report, frame } = options
   const scope = Object.keys(options.scopes).join(' ')
@@ -69,8 +71,8 @@ const clientEndpoints = [endpoints.token, endpoints.introspection, endpoints.rev
 const notAllowed = 'requested grant type is not allowed for this client'
 
 /**
- * Maps missing client authentication, and grants that the client is not registered for, to the errors defined in RFC 6749
- * §4.1.2.1 and §5.2.
+ * Maps missing client authentication, and grants that the client is not registered for, to the errors defined in RFC
+ * 6749 §4.1.2.1 and §5.2.
  */
 function mapErrors(provider: Provider): void {
   provider.Client.prototype.responseTypeAllowed = function (type) {
@@ -109,7 +111,7 @@ function skipLogoutPrompt(provider: Provider, frame: Frame): void {
     const { oidc } = ctx as KoaContextWithOIDC
     if (ctx.path !== end_session || ctx.status !== 200 || oidc.session?.accountId) return
     showPage(ctx as KoaContextWithOIDC, frame(loggedOutTitle, loggedOutBody))
-    // The provider has already removed unregistered URIs.
+    // The provider has already rejected or removed an unregistered URI.
     const target = oidc.params?.post_logout_redirect_uri
     if (typeof target !== 'string') return
     const url = new URL(target)
@@ -120,8 +122,8 @@ function skipLogoutPrompt(provider: Provider, frame: Frame): void {
 }
 
 /**
- * Suppresses the provider's CORS headers, because the service has already applied its own policy. The provider adds none
- * if it finds a CORS header on the response.
+ * Suppresses the provider's CORS headers, because the service has already applied its own policy. The provider adds
+ * none if it finds a CORS header on the response.
  */
 function suppressCors(provider: Provider): void {
   const family = 'access-control-'
@@ -165,8 +167,8 @@ function typeIdTokens(provider: Provider, key: SigningKey): void {
 }
 
 /**
- * Accepts an `id_token_hint` that was signed with the algorithm of any key, not only with the one that is in use
- * (OpenID Connect RP-Initiated Logout §2).
+ * Accepts an `id_token_hint` signed with the algorithm of any key, not only of the current key (OpenID Connect
+ * RP-Initiated Logout §2).
  */
 function acceptEarlierHints({ IdToken }: Provider, keys: readonly SigningKey[]): void {
   const validate = IdToken.validate.bind(IdToken)
@@ -178,8 +180,8 @@ function acceptEarlierHints({ IdToken }: Provider, keys: readonly SigningKey[]):
 }
 
 /**
- * Omits scopes that the client has since lost from tokens issued for a code or a refresh token; the response lists the
- * remaining scopes (RFC 6749 §5.1). The record keeps the granted scopes, because the client may regain them.
+ * When a code or a refresh token is exchanged, omits the granted scopes that the client has since lost; the response
+ * lists the remaining scopes (RFC 6749 §5.1). The record keeps the granted scopes, because the client may regain them.
  */
 export function narrowScopes({ AuthorizationCode, RefreshToken }: Provider): void {
   for (const { prototype } of [AuthorizationCode, RefreshToken]) {

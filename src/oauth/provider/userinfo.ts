@@ -13,9 +13,9 @@ interface UserinfoOptions {
 }
 
 /**
- * Serves GET and POST /oauth/userinfo (OpenID Connect Core §5.3) for this service's access tokens, which oidc-provider's
- * own endpoint rejects because they have an audience. Accepts the token only in the Authorization header; errors follow
- * RFC 6750 §3.1.
+ * Serves GET and POST /oauth/userinfo (OpenID Connect Core §5.3) for this service's access tokens, which
+ * oidc-provider's own endpoint rejects because they have an audience. Accepts the token only in the Authorization
+ * header; errors follow RFC 6750 §3.1.
  */
 export const userinfo: FastifyPluginAsync<UserinfoOptions> = async (app, options) => {
   const handler = (request: FastifyRequest, reply: FastifyReply) => claimsOf(options, request, reply)

@@ -13,7 +13,7 @@ export interface AccessTokenClaims {
   sub: string
   client_id: string
   scope: string
-  /** Null if a trusted issuer's token has no `jti`. */
+  /** The token's id; null if a trusted issuer's token has no `jti`. */
   jti: string | null
   /** Seconds since the epoch. */
   exp: number
@@ -36,10 +36,10 @@ export type ReadAccessToken = (token: string, nowMs: number) => Promise<AccessTo
 export class KeysUnavailable extends Error {}
 
 /**
- * Creates the verifier for this service's JWT access tokens (RFC 9068 §4, RFC 8725). The key, either the service's own or
- * the shared secret (HS256), determines the algorithm; `iss`, `aud` and the times are checked. The verifier throws jose's
- * JWTExpired for an expired token, KeysUnavailable if keys could not be fetched, and other errors for any other invalid
- * token.
+ * Creates the verifier for this service's JWT access tokens (RFC 9068 §4, RFC 8725). The key, either the service's own
+ * or the shared secret (HS256), determines the algorithm; `iss`, `aud` and the times are checked. The verifier throws
+ * jose's JWTExpired for an expired token, KeysUnavailable if keys could not be fetched, and other errors for any other
+ * invalid token.
  */
 export function accessTokenReader(rules: TokenRules): ReadAccessToken {
   const { audience } = rules

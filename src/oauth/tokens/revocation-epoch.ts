@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import type { Database, Queryable } from '../../storage/database.ts'
 import { invitationPath } from '../provider/http/endpoints.ts'
 
 /**
@@ -26,7 +27,7 @@ const ending = new RegExp(
   ].join('|')})$`,
 )
 
-/** Increments the count when a request to one of these routes succeeds, before the response is sent. */
+/** Increments the count when a request to a route that `ending` matches succeeds, before the response is sent. */
 export const trackRevocations = fastifyPlugin<{ revocations: RevocationEpoch }>(
   async (app, { revocations }) => {
     const count = (_request: FastifyRequest, reply: FastifyReply, payload: unknown, done: Done) => {
@@ -40,5 +41,27 @@ export const trackRevocations = fastifyPlugin<{ revocations: RevocationEpoch }>(
   },
   { name: 'trackRevocations' },
 )
+
+/** A database, and a function that marks a transaction as one that may end tokens. */
+export interface RevokingWrites {
+  db: Database
+  revoke: (tx: Queryable) => void
+}
+
+/** Increments the count after each commit of a marked transaction. */
+export function revokingWrites(db: Database, revocations: RevocationEpoch): RevokingWrites {
+  // On SQLite, transactions share one object. If a marked one fails, the next commit increments the count needlessly.
+  const marked = new WeakSet<Queryable>()
+  const write: Database['write'] = async (unit) => {
+    let used: Queryable | undefined
+    const result = await db.write((tx) => {
+      used = tx
+      return unit(tx)
+    })
+    if (used && marked.delete(used)) revocations.count++
+    return result
+  }
+  return { db: { ...db, write }, revoke: (tx) => void marked.add(tx) }
+}
 
 type Done = (error: null, payload: unknown) => void

@@ -10,7 +10,7 @@ export interface TrustedIssuerKeysOptions {
   issuer: string
   /** Determines the addresses from which the issuer's documents may be fetched. */
   policy: AddressPolicy
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
   /** Called with the reason if keys could not be fetched. */
   onError: (error: unknown) => void
@@ -27,14 +27,17 @@ export interface TrustedIssuerKeys extends PublicKeys {
 
 const cooldownMs = 30_000
 const freshMs = 600_000
-/** Keys that have not been refreshed for this long are no longer trusted, because the issuer may have withdrawn them. */
+/**
+ * Keys that have not been refreshed for this long are no longer trusted, because the issuer may have withdrawn them.
+ */
 const staleMs = 24 * 3_600_000
 const timeoutMs = 5_000
 const maxBytes = 262_144
 
 /**
  * Returns a trusted issuer's keys, located through its discovery document (OpenID Connect Discovery §4, RFC 8414 §3).
- * Fetches them for the first token, and again for an unknown `kid`, at most every 30 seconds. Does not follow redirects.
+ * Fetches them for the first token, and again for an unknown `kid`, at most every 30 seconds. Does not follow
+ * redirects.
  */
 export function trustedIssuerKeys({
   issuer,

@@ -13,8 +13,8 @@ const types: unknown[] = ['JWT', 'at+jwt', 'application/at+jwt']
 
 /**
  * Creates the verifier for another issuer's access tokens (RFC 9068). `iss` and `aud` are checked as for the service's
- * own tokens; `scope` must be a string; the client is read from `client_id` or `azp`. The issuer is prepended to the
- * client and the subject, so that neither collides with local ids.
+ * own tokens; `scope` must be a string; the client is the first of `client_id`, `azp` and `sub` that is present. The
+ * issuer is prepended to the client and the subject, so that neither collides with local ids.
  */
 export function trustedIssuerTokenReader({ issuer, keys, scopes }: TrustedIssuer, audience: string): ReadAccessToken {
   const read = signedBy({ issuer, audience, keys })

@@ -1,5 +1,5 @@
 import { errors } from 'jose'
-import { isUserId, type OwnLimits, type Verification, type Verify } from '../../http/policies/authenticate.ts'
+import { isUserId, type OwnLimits, type TokenVerification, type Verify } from '../../http/policies/authenticate.ts'
 import type { Database } from '../../storage/database.ts'
 import {
   type AccessTokenClaims,
@@ -15,7 +15,7 @@ import { claimedIssuer, type TrustedIssuer, trustedIssuerTokenReader } from './t
 
 export interface VerifierOptions extends TokenRules {
   db: Database
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
   /** Maximum number of tokens in the cache. */
   cacheSize?: number
@@ -30,7 +30,7 @@ export interface VerifierOptions extends TokenRules {
 interface Known {
   /** The whole token, which is compared in full on a cache hit. */
   token: string
-  verification: Verification
+  verification: TokenVerification
   claims: Claims
   /** The token's current scopes and limits. */
   standing: Standing
@@ -41,11 +41,13 @@ interface Known {
 }
 
 type Claims = AccessTokenClaims & { isFederated?: boolean }
-type Refusal = Exclude<Verification, { caller: unknown }>
+type Refusal = Exclude<TokenVerification, { caller: unknown }>
 
 const keyCharacters = 43
 
-/** Returns the end of the signature as a short cache key, because hashing a whole token costs more than comparing it. */
+/**
+ * Returns the end of the signature as a short cache key, because hashing a whole token costs more than comparing it.
+ */
 const keyOf = (token: string) => token.slice(-keyCharacters)
 
 const expired: Refusal = { refused: 'AUTH_TOKEN_EXPIRED' }
@@ -55,8 +57,8 @@ const endOf = ({ exp }: AccessTokenClaims) => (exp + clockSkewSeconds) * 1_000
 /**
  * Creates the bearer token verifier, which returns synchronously for a cached token. When a client, token or grant is
  * revoked, or a client loses a scope, the process that made the change applies it at once; other processes apply it
- * after at most `recheckSeconds`. The withdrawal of a signing key also takes up to `recheckSeconds` to apply. Rejects
- * on database errors, because the token may still be valid.
+ * after at most `recheckSeconds`. The removal of a signing key applies at most `recheckSeconds` after the process has
+ * reloaded the keys. Rejects on database errors, because the token may still be valid.
  */
 export function tokenVerifier(options: VerifierOptions): Verify {
   const { now, cacheSize = 10_000, recheckSeconds = 30, revocations = { count: 0 } } = options
@@ -68,7 +70,7 @@ export function tokenVerifier(options: VerifierOptions): Verify {
     const entry = known.get(keyOf(token))
     return entry?.token === token ? entry : undefined
   }
-  const check = async (token: string, at: number): Promise<Verification> => {
+  const check = async (token: string, at: number): Promise<TokenVerification> => {
     const claims = cachedEntry(token)?.claims ?? (await read(token, at).catch(refusal))
     if ('refused' in claims) return claims
     const before = revocations.count
@@ -77,7 +79,7 @@ export function tokenVerifier(options: VerifierOptions): Verify {
     known.delete(keyOf(token))
     return at < endOf(claims) ? invalid : expired
   }
-  const store = (token: string, claims: Claims, standing: Standing, at: number, revocations: number): Verification => {
+  const store = (token: string, claims: Claims, standing: Standing, at: number, revocations: number) => {
     const freshUntil = Math.min(endOf(claims), at + recheckSeconds * 1_000)
     // Concurrent requests may already have stored an entry; all of them get the same caller object.
     const before = cachedEntry(token)
@@ -86,7 +88,7 @@ export function tokenVerifier(options: VerifierOptions): Verify {
     known.set(keyOf(token), { token, verification, claims, standing, freshUntil, revocations })
     return verification
   }
-  const freshOf = (entry: Known | undefined, at: number): Verification | undefined =>
+  const freshOf = (entry: Known | undefined, at: number): TokenVerification | undefined =>
     entry && at < entry.freshUntil && entry.revocations === revocations.count ? entry.verification : undefined
   const verify = (token: string) => {
     const at = now()
@@ -120,12 +122,12 @@ function refusal(error: unknown): Refusal {
   return error instanceof errors.JWTExpired ? expired : invalid
 }
 
-function accepted({ client_id, sub }: Claims, { scope, limits }: Standing): Verification {
+function accepted({ client_id, sub }: Claims, { scope, limits }: Standing): TokenVerification {
   const caller = { clientId: client_id, subject: sub, scopes: new Set(scope.split(' ')) }
   return { caller: limits === undefined ? caller : { ...caller, limits } }
 }
 
-/** A token's current scopes, space-separated, and the limits of its client, if it has limits of its own. */
+/** A token's current scopes, space-separated, and the limits of its client, if the client has its own. */
 export interface Standing {
   scope: string
   limits?: OwnLimits
@@ -135,9 +137,10 @@ const isSame = (one: Standing, other: Standing): boolean =>
   one.scope === other.scope && one.limits?.rate === other.limits?.rate && one.limits?.quota === other.limits?.quota
 
 /**
- * Returns a function that finds a token's current scopes: the scopes that were granted to the token, that its client still
- * has, and that the user's role can grant. The result is undefined if the client, token or grant was revoked or deleted, if
- * the user was deleted or locked, or if the signing key was withdrawn. For federated tokens, only the key is checked.
+ * Returns a function that finds a token's current scopes: the scopes that were granted to the token, that its client
+ * still has, and that the user's role can grant. The result is undefined if the client, token or grant was revoked or
+ * deleted, if the user was deleted or locked, or if the signing key was withdrawn. For federated tokens, only the key
+ * is checked.
  *
  * This service records the user tokens it issues (`storeIssuedToken`) and rejects those without a record, so that
  * losing a record never undoes a revocation. Other tokens are recorded only when introspected or revoked; a revocation
@@ -173,8 +176,8 @@ export function standingFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db'
 }
 
 /**
- * Selects a token's record by state: `ended` matches a token that was revoked, individually or with its grant; `standing`
- * matches a token that was not revoked.
+ * Selects a token's record by state: `ended` matches a token that was revoked, individually or with its grant;
+ * `standing` matches a token that was not revoked.
  */
 function recordOf({ read }: Database, state: 'ended' | 'standing') {
   const grant = read.selectFrom('authRecords as grant').select('grant.id').where('grant.kind', '=', 'Grant')

@@ -62,7 +62,7 @@ const OfGrant = Type.Object({
   clientId: Type.String({ description: 'The id of the client', examples: ['shop'] }),
 })
 
-/** Routes for the logins of a user, and for the access that the user has granted to clients. */
+/** Routes that list and end a user's logins, and the access that the user has granted to clients. */
 export const accessRoutes: Plugin = async (app, options) => {
   for (const routes of [listing, ending]) await routes(app, options)
 }
@@ -85,7 +85,7 @@ const listing: Plugin = async (app, { db, now }) => {
 
 const ending: Plugin = async (app, { db, sealer, now }) => {
   const record = auditRecorder(sealer, now)
-  /** Runs the unit in a transaction, together with the audit entry that it returns. */
+  /** Runs the unit, and records the audit entry that it returns, in one transaction. */
   const end = async (
     request: FastifyRequest & { params: { id: number } },
     unit: (tx: Queryable) => Promise<Pick<AuditEntry, 'event' | 'details'>>,

@@ -6,7 +6,7 @@ import { iso } from '../../storage/ids.ts'
 import { endAccess } from '../tokens/auth-records.ts'
 import { assertAdministratorLeft, isActiveAdministrator, lockUser, openAccount, type Role } from './accounts.ts'
 
-/** The members to change. */
+/** The changes to make; absent members stay unchanged. */
 export interface AccountChange {
   role?: Role
   locked?: boolean
@@ -20,9 +20,9 @@ export interface AccountChanger {
 }
 
 /**
- * Changes the role of a user, or locks or unlocks the account, in the caller's transaction; creates the account if there
- * is none. Each change ends the user's logins, grants and tokens, and is audited. Throws RESOURCE_NOT_FOUND, or
- * LAST_ADMINISTRATOR if afterwards no user could log in as an administrator.
+ * Changes the role of a user, or locks or unlocks the account, in the caller's transaction; setting a role or locking
+ * creates a missing account. Each change ends the user's logins, grants and tokens, and is audited. Throws
+ * RESOURCE_NOT_FOUND, or LAST_ADMINISTRATOR if afterwards no user could log in as an administrator.
  */
 export async function changeAccount(
   tx: Queryable,
@@ -46,7 +46,7 @@ export async function changeAccount(
   for (const entry of entries) await record(tx, { ...actor, ...entry, target: String(userId) })
 }
 
-/** Locks an account, and deletes the open invitation: its recipient may no longer be trusted. */
+/** Locks an account, and deletes any open invitation, because its recipient may no longer be trusted. */
 async function lock(tx: Queryable, userId: number, nowMs: number): Promise<void> {
   await openAccount(tx, userId, undefined, nowMs)
   const wasAdministrator = await isActiveAdministrator(tx, userId)
@@ -60,7 +60,7 @@ async function lock(tx: Queryable, userId: number, nowMs: number): Promise<void>
   await endAccess(tx, userId, nowMs)
 }
 
-/** Unlocks an account. Tokens that were issued while the account was being locked stay ended. */
+/** Unlocks an account. Also ends all access, so that tokens issued while the account was being locked stay invalid. */
 async function unlock(tx: Queryable, userId: number, nowMs: number): Promise<void> {
   await tx.updateTable('accounts').set({ lockedAt: null }).where('userId', '=', userId).execute()
   await endAccess(tx, userId, nowMs)

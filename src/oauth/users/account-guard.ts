@@ -1,6 +1,5 @@
-import type { FastifyRequest } from 'fastify'
-import { type RecordAudit, userUpdated } from '../../audit/chain.ts'
-import { auditActor, type Caller, callerOf } from '../../http/policies/authenticate.ts'
+import { type AuditActor, type RecordAudit, userUpdated } from '../../audit/chain.ts'
+import type { Caller } from '../../http/policies/authenticate.ts'
 import { lacksScope } from '../../http/policies/authorize.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { RowId } from '../../storage/ids.ts'
@@ -39,12 +38,14 @@ interface RecordedChange {
   id: RowId
   fields: readonly string[]
   values: Readonly<Record<string, unknown>>
-  request: FastifyRequest
+  caller: Caller
+  actor: AuditActor
 }
 
 /**
- * Applies the same rules to users with additional fields. In addition, only callers with `users:read:full` may delete
- * users, and changes that callers with the `admin` scope make to the additional fields are audited.
+ * Enforces the rules of `accountGuard` for users with additional fields. In addition, only callers with
+ * `users:read:full` may delete users, and changes that callers with the `admin` scope make to the additional fields are
+ * audited.
  */
 export function extendedAccountGuard(db: Pick<Database, 'engine'>, record: RecordAudit) {
   const { removalProblems, change } = accountGuard(db)
@@ -55,9 +56,9 @@ export function extendedAccountGuard(db: Pick<Database, 'engine'>, record: Recor
       if (isRemoval && !userChange.caller.scopes.has(fullScope)) throw lacksScope(fullScope, 'Deleting a user')
       return change(tx, userChange, run)
     },
-    record: async (tx: Queryable, { id, fields, values, request }: RecordedChange) => {
-      if (!callerOf(request).scopes.has('admin')) return
-      await record(tx, { ...auditActor(request), ...userUpdated(Number(id), fields, values) })
+    record: async (tx: Queryable, { id, fields, values, caller, actor }: RecordedChange) => {
+      if (!caller.scopes.has('admin')) return
+      await record(tx, { ...actor, ...userUpdated(Number(id), fields, values) })
     },
   }
 }

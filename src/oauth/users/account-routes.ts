@@ -82,12 +82,12 @@ const Query = Type.Object({
   status: Type.Optional(Type.Unsafe<AccountStatus>({ ...account.status, description: 'Only users with this status' })),
 })
 
-/** The path parameter of the routes of a user. */
+/** The path parameter of routes for one user. */
 export const OfUser = Type.Object({
   id: Type.Integer({ minimum: 1, description: 'The id of the user', examples: [1] }),
 })
 
-/** Routes for the accounts of users: who can log in, with which role, and who is locked. */
+/** Routes for user accounts: they list, read, lock and unlock accounts, and change roles. */
 export const accountRoutes: Plugin = async (app, options) => {
   for (const routes of [listing, reading, changing]) await routes(app, options)
 }

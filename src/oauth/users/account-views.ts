@@ -17,14 +17,14 @@ export const accountStatuses = ['none', 'invited', 'active', 'locked'] as const
 
 export type AccountStatus = (typeof accountStatuses)[number]
 
-/** A user with the state of the account. */
+/** A user and the state of the user's account. */
 export interface AccountView {
-  /** The id of the user. */
+  /** The user's id. */
   id: number
   name: string
   email: string
   status: AccountStatus
-  /** Null if the user has no account. */
+  /** The user's role; null if the user has no account. */
   role: Role | null
   hasPassword: boolean
   passwordChangedAt: string | null
@@ -34,9 +34,9 @@ export interface AccountView {
   invitationExpiresAt: string | null
 }
 
-/** Filters of the list of accounts. */
+/** Filters for the list of accounts. */
 export interface AccountFilter {
-  /** A part of the name or the e-mail address. */
+  /** Text that the name or the e-mail address must contain. */
   q?: string
   role?: Role
   status?: AccountStatus
@@ -72,7 +72,9 @@ export async function readAccount({ read }: Database, userId: number, nowMs: num
   return viewOf(row, nowMs)
 }
 
-/** Returns one page of the users with their accounts, newest first. A list with a filter is read as a scan. */
+/**
+ * Returns one page of the users with their accounts, newest first. A filtered list is read as a scan, which has limits.
+ */
 export async function accountPage(
   { read, scan, engine }: Database,
   { q, role, status, ...query }: PageQuery & AccountFilter,
@@ -99,7 +101,7 @@ export async function accountPage(
   return { accounts: rows.map((row) => viewOf(row, nowMs)), cursors }
 }
 
-/** Matches nothing if the pattern contains U+0000, at which SQLite would end it. */
+/** For a pattern that contains U+0000, matches nothing, because SQLite would end the pattern there. */
 const contains = (pattern: string) =>
   pattern.includes('\0')
     ? sql<boolean>`1 = 0`

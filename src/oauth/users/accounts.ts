@@ -13,14 +13,14 @@ import type { Passwords } from './passwords.ts'
 
 export type Role = 'user' | 'admin'
 
-/** A user's account; the user can log in once the account has a password. */
+/** A user's account. The user can log in if the account has a password and is not locked. */
 export interface Account {
   userId: number
   name: string
   email: string
   role: Role
   passwordHash: string | null
-  /** Null unless an administrator has locked the account. */
+  /** When an administrator locked the account; null if it is not locked. */
   lockedAt: string | null
 }
 
@@ -44,19 +44,19 @@ export async function accountBySubject(db: Database, subject: string): Promise<A
   return accountsIn(db.read).where('users.id', '=', Number(subject)).executeTakeFirst()
 }
 
-/** Lists all accounts, ordered by user. */
+/** Lists all accounts, ordered by user id. */
 export function listAccounts(db: Database): Promise<Account[]> {
   return accountsIn(db.read).orderBy('users.id').execute()
 }
 
-/** Returns whether any user can log in. */
+/** Returns whether any account exists. */
 export async function hasAccounts(db: Database): Promise<boolean> {
   return (await db.read.selectFrom('accounts').select('userId').limit(1).executeTakeFirst()) !== undefined
 }
 
 /**
- * Reads a user's name and e-mail address and locks the row until the transaction ends. Every change to a user or an
- * account locks this row first, so such changes never run concurrently.
+ * Reads a user's name and e-mail address and locks the row until the transaction ends. Administrative changes to a user
+ * or an account lock this row first, so they never run concurrently.
  */
 export function lockUser(tx: Queryable, { lockRows }: Engine, userId: number) {
   const user = tx.selectFrom('users').select(['name', 'email']).where('id', '=', idOrNone(userId))
@@ -73,7 +73,8 @@ export async function isActiveAdministrator(tx: Queryable, userId: number): Prom
 }
 
 /**
- * Every transaction that removes an administrator locks this row first, so that no two transactions check concurrently.
+ * A transaction that removes an administrator locks this row before it checks whether another one is left, so that no
+ * two transactions check concurrently.
  */
 const administratorLock = { name: 'administrators', value: '' }
 
@@ -111,7 +112,7 @@ export async function openAccount(tx: Queryable, userId: number, role: Role | un
   await endAccess(tx, userId, nowMs)
 }
 
-/** Stores a password hash and ends the user's logins, tokens, consents and open invitation. */
+/** Stores a password hash, ends the user's logins and tokens, and deletes the consents and any open invitation. */
 export async function setPasswordHash(tx: Queryable, userId: number, passwordHash: string, nowMs: number) {
   const passwordChangedAt = new Date(nowMs).toISOString()
   await tx.updateTable('accounts').set({ passwordHash, passwordChangedAt }).where('userId', '=', userId).execute()
@@ -129,8 +130,8 @@ export async function addUser(tx: Queryable, name: string, email: string, nowMs:
 }
 
 /**
- * Creates oidc-provider's account lookup. ID tokens contain the name and e-mail address regardless of the scopes, as the
- * API contract requires; OpenID Connect Core §5.4 would leave these claims to userinfo.
+ * Creates oidc-provider's account lookup. ID tokens contain the name and e-mail address regardless of the scopes, as
+ * the API contract requires; OpenID Connect Core §5.4 would leave these claims to userinfo.
  */
 export function accountFinder(db: Database): FindAccount {
   return async (_ctx, subject) => {

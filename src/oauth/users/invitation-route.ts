@@ -16,10 +16,10 @@ export interface DeclaredRoles {
 
 export interface InvitationRouteOptions {
   db: Database
-  /** Null if the service declares no roles. */
+  /** The declared roles; null if the service declares none. */
   roles: DeclaredRoles | null
   invitations: Invitations
-  /** Null if no mail server is configured. */
+  /** Sends an invitation by mail; null if no mail server is configured. */
   sendInvitation: SendInvitation | null
   /** Called with the error if the mail server does not accept an invitation. */
   report: (error: unknown, requestId: string) => void
@@ -78,15 +78,16 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
         const invitation = await invitations.inviteIn(tx, id, isDeclared ? undefined : (role as Role), actor, role)
         created.push(invitation)
         const { url, expiresAt, email } = invitation
-        // The mail is sent only after the response is stored, so the stored response does not say whether it was sent.
+        // The mail is sent only after the response is stored, so the stored response does not say whether the mail was
+        // sent.
         const body = { url, expiresAt, email, ...(!sendInvitation && { sent: false }) }
         return { status: 201, headers: {}, body }
       })
       // A retry with the same Idempotency-Key creates no invitation, so no second mail is sent.
       const [invitation] = created
       if (!invitation || !sendInvitation) return response
-      // The caller already has the link, so a mail server error does not fail the request: the response has `sent:
-      // false`, and the operator receives the error.
+      // The response contains the link in any case, so a mail server error does not fail the request: the response has
+      // `sent: false`, and the operator receives the error.
       const failure = await sendInvitation(invitation).then(
         () => null,
         (error: unknown) => ({ error }),

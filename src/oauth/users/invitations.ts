@@ -19,8 +19,8 @@ export interface Invitation {
 
 export interface Invitations {
   /**
-   * Invites a user, creates the account if there is none, and replaces any open invitation. Throws RESOURCE_NOT_FOUND
-   * or LAST_ADMINISTRATOR.
+   * Invites a user: creates the account or changes its role if necessary, and replaces any open invitation. Throws
+   * RESOURCE_NOT_FOUND or LAST_ADMINISTRATOR.
    */
   invite: (userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
   /** Does the same as `invite`, in the caller's transaction. */
@@ -32,7 +32,9 @@ export interface Invitations {
     /** The role to record in the audit log, if it differs from the account's role. */
     recordedRole?: string,
   ) => Promise<Invitation>
-  /** Returns the user to whom a link belongs, or undefined if the link was used, has expired or never existed. */
+  /**
+   * Returns the user to whom a link belongs; undefined if the link was used or replaced, has expired or never existed.
+   */
   read: (token: string) => Promise<{ name: string; email: string } | undefined>
   /** Sets the password. Returns the reason if the password is not acceptable, or 'invalid' if the link is not valid. */
   accept: (
@@ -51,7 +53,7 @@ export interface InvitationOptions {
   issuer: string
   now: () => number
   random: (size: number) => Uint8Array
-  /** Audits invitations and the passwords set through them. */
+  /** Records audit entries for invitations and for the passwords set through them. */
   record: RecordAudit
 }
 

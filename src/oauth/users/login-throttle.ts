@@ -23,22 +23,27 @@ export interface Try {
 
 /** Counts password attempts in the database, so that the limits apply across all nodes and restarts (T-AUTH-01). */
 export interface LoginTries {
-  /** Returns 0 if the attempt may proceed; otherwise, the seconds to wait. */
+  /** Counts an attempt. Returns 0 if the attempt may proceed; otherwise, the seconds to wait. */
   count: (attempt: Try) => Promise<number>
-  /** Resets the counter of failed attempts after a successful login. */
+  /**
+   * After a successful login, resets the counter of the device or, for an unknown device, of the account and network.
+   * The limits per account and per network keep counting.
+   */
   forget: (attempt: Try) => Promise<void>
   /** Reads the counter of an account. */
   read: (emailKey: string) => Promise<AccountTries>
 }
 
-/** The password attempts for an account in the current hour, without those on known devices. */
+/**
+ * The password attempts counted for an account in its current one-hour window. Attempts on known devices do not count.
+ */
 export interface AccountTries {
   count: number
   /** When the next attempt is allowed; null if it is allowed now. */
   blockedUntil: string | null
 }
 
-/** Defaults for production. */
+/** The limits in production. */
 export const tryLimits: TryLimits = { perMinuteAndNetwork: 20, perHourAndAccount: 100, free: 5 }
 
 const minuteMs = 60_000
@@ -98,8 +103,8 @@ async function over(tx: Queryable, key: string, max: number, windowMs: number, a
 }
 
 /**
- * Increments the counter unless a delay is pending. After the free attempts, the delay doubles with each attempt, up to
- * 15 minutes.
+ * If a delay is pending, returns the milliseconds left. Otherwise, increments the counter and returns 0. After the free
+ * attempts, the delay doubles with each attempt, up to 15 minutes.
  */
 async function delayed(tx: Queryable, key: string, free: number, at: number): Promise<number> {
   const { count, blockedUntil } = await increase(tx, key, quarterMs, at)

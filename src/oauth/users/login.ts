@@ -21,7 +21,9 @@ export interface Credentials {
   by?: Pick<AuditActor, 'clientId' | 'requestId'>
 }
 
-/** The account and a new device token, or the seconds to wait; 0 seconds means that the credentials were wrong. */
+/**
+ * The account and a new device token, or the seconds to wait; 0 seconds means that the credentials were not accepted.
+ */
 export type LoginResult = { account: Account; deviceToken: string } | { waitSeconds: number }
 
 /** Verifies an e-mail address and password. Rejects with SERVICE_UNAVAILABLE if too many logins are running. */
@@ -32,18 +34,18 @@ export interface LoginOptions {
   sealer: Sealer
   passwords: Passwords
   tries: LoginTries
-  /** Milliseconds since the epoch. */
+  /** Returns the current time in ms since the epoch. */
   now: () => number
   random: (size: number) => Uint8Array
   /**
-   * Audits successful and failed logins. Entries never contain the address as typed, because a user may have typed a
-   * password there.
+   * Audits successful, failed and blocked logins. Entries never contain the e-mail address as typed, because a user may
+   * have typed a password there.
    */
   audit?: Pick<Audit, 'note' | 'tally'>
 }
 
 const maxEmail = 254
-/** How often a password is verified, at most, if the stored hash changes meanwhile. */
+/** Maximum number of times that a password is verified if the stored hash keeps changing. */
 const maxVerifications = 3
 
 /**
@@ -87,9 +89,9 @@ export function createPasswordLogin({ db, sealer, passwords, tries, random, now,
 type Verified = { account: Account; hash: string } | { failed: Account | undefined; isLocked?: boolean }
 
 /**
- * Verifies a password and stores the time of the login. The returned role is that at the time of the login. If the stored
- * hash changes while the password is verified, verifies the password against the new hash, because a concurrent login may
- * have replaced an outdated one.
+ * Verifies a password, stores the time of the login, and returns the account with its current role. If the stored hash
+ * has changed in the meantime, tries again with the new hash, because a concurrent login may have replaced an outdated
+ * one.
  */
 async function verifiedAccount(
   db: Database,

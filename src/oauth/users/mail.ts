@@ -12,27 +12,29 @@ export interface MailOptions {
 
 const timeoutMs = 10_000
 
+/** Returns the mail with which a user is invited. */
+export const invitationText = (productName: string, { name, email, url }: Invitation) => ({
+  to: { name, address: email },
+  subject: `Choose your password for ${productName}`,
+  text: `Hello ${name},
+
+You have been invited to ${productName}. Choose a password with this link, which works once and expires in half an hour:
+
+${url}
+
+If you did not expect this invitation, you can ignore this message.
+`,
+})
+
 /** Creates the invitation mailer. Each mail opens a new connection, because mails are rare. */
 export function invitationMail({ url, from, productName }: MailOptions): SendInvitation {
-  return async ({ url: link, name, email }) => {
+  return async (invitation) => {
     // Loaded lazily, because most services never send mail.
     const { createTransport } = await import('nodemailer')
     const limits = { connectionTimeout: timeoutMs, greetingTimeout: timeoutMs, socketTimeout: timeoutMs }
     const transport = createTransport({ url, ...limits, disableFileAccess: true, disableUrlAccess: true })
     try {
-      await transport.sendMail({
-        from,
-        to: { name, address: email },
-        subject: `Choose your password for ${productName}`,
-        text: `Hello ${name},
-
-You have been invited to ${productName}. Choose a password with this link, which works once and expires in half an hour:
-
-${link}
-
-If you did not expect this invitation, you can ignore this message.
-`,
-      })
+      await transport.sendMail({ from, ...invitationText(productName, invitation) })
     } finally {
       transport.close()
     }

@@ -9,7 +9,7 @@ const scoredCharacters = 32
 /** The zxcvbn score for at least 10^8 guesses; weaker passwords do not withstand unthrottled guessing. */
 const minScore = 3
 
-/** The most frequent words in leaked password lists. */
+/** Words that are frequent in passwords. */
 const commonWords = `password passwort passwd pass admin administrator root user guest login welcome letmein access
   secret master super test testing demo default changeme change temp hello iloveyou love lovely baby angel princess
   sunshine summer winter spring autumn monday friday january october november december dragon monkey tiger lion eagle
@@ -34,7 +34,7 @@ const lookalikes: Record<string, string> = {
   '!': 'i',
 }
 
-/** The same words, longest first, for the greedy match in `isOnlyCommonWords`. */
+/** `commonWords`, longest first, for the greedy match in `isOnlyCommonWords`. */
 const byLength = [...commonWords].sort((one, other) => other.length - one.length)
 
 /** The password's owner. A password that contains the owner's name or address is easy to guess. */
@@ -44,9 +44,9 @@ export interface PasswordOwner {
 }
 
 /**
- * Returns why a password is not acceptable, worded for its owner, or undefined if the password is acceptable. Requires a
- * minimum length, but no character classes (NIST SP 800-63B §3.1.1). Rejects guessable passwords: a rule detects common
- * words and the owner's names; zxcvbn detects 49,000 leaked passwords, keyboard runs, dates and repetitions.
+ * Returns why a password is not acceptable, worded for its owner, or undefined if the password is acceptable. Limits
+ * the length, but requires no character classes (NIST SP 800-63B §3.1.1). Rejects guessable passwords: a rule detects
+ * common words and the owner's names; zxcvbn detects 49,000 leaked passwords, keyboard runs, dates and repetitions.
  */
 export async function passwordError(password: string, { name, email }: PasswordOwner): Promise<string | undefined> {
   if ([...password].length < minCharacters) return `must have at least ${minCharacters} characters`
@@ -75,7 +75,8 @@ async function loadEstimator(): Promise<ZxcvbnFactory> {
 }
 
 /**
- * Returns whether a few guesses are enough. Scores only the beginning, because more characters never weaken a password.
+ * Returns whether zxcvbn considers a password too easy to guess. Scores only the beginning, because more characters
+ * never weaken a password.
  */
 async function isWeak(password: string, own: readonly string[]): Promise<boolean> {
   estimator ??= loadEstimator()

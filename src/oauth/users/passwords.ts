@@ -28,7 +28,9 @@ const tagBytes = 32
 const format = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
 const derive = promisify(argon2) as (algorithm: 'argon2id', parameters: Argon2Parameters) => Promise<Buffer>
 
-/** Creates the password hasher, which uses argon2id with a random salt and returns PHC strings. Call once per process. */
+/**
+ * Creates the password hasher, which uses argon2id with a random salt and returns PHC strings. Call once per process.
+ */
 export function passwords(random: (size: number) => Uint8Array, cost: PasswordCost = defaultCost): Passwords {
   const limited = limiter(atOnceLimit, waitingLimit)
   const tagOf = (

@@ -4,33 +4,33 @@ import { idOrNone, iso } from '../../storage/ids.ts'
 import { clientNames } from '../../storage/names.ts'
 import { endAccess, endGrants, kindsOfGrant } from '../tokens/auth-records.ts'
 
-/** A login of a user in a browser. */
+/** A user's login in a browser. */
 export interface SessionView {
-  /** Identifies the session, but is no credential. */
+  /** Identifies the session, but grants no access. */
   id: string
   startedAt: string
-  /** When a client last got a token through this login. */
+  /** When a client last got a token through this login; `startedAt` if no such token is stored. */
   lastUsedAt: string
   expiresAt: string
-  /** The clients that the user logged in to. The name of a deleted client is null. */
+  /** The clients that the user logged in to; `name` is null for a deleted client. */
   clients: { id: string; name: string | null }[]
 }
 
-/** The access of a client on behalf of a user. */
+/** A client's access on behalf of a user. */
 export interface GrantView {
   clientId: string
   clientName: string | null
-  /** The scopes that the client can get tokens for; empty if only the consent is left. */
+  /** The scopes for which the client can get tokens; empty if only the consent remains. */
   scopes: string[]
-  /** When the oldest grant was made; null if only the consent is left. */
+  /** When the oldest grant was created; null if only the consent remains. */
   since: string | null
-  /** When the client last got a token; null if none of its tokens is stored any more. */
+  /** When the client last got a token; null if no token is stored. */
   lastTokenAt: string | null
-  /** The consent that the service remembers; null if there is none, as for first-party clients. */
+  /** The stored consent; null if there is none, as for first-party clients. */
   consent: { scopes: string[]; updatedAt: string } | null
 }
 
-/** The members of a record's payload that are read here; instants are in seconds. */
+/** The payload members used in this file; times are in seconds. */
 interface Payload {
   iat?: number
   clientId?: string
@@ -50,7 +50,7 @@ export async function requireUser(db: Queryable, userId: number): Promise<void> 
   if (!(await user.executeTakeFirst())) throw new Problem('RESOURCE_NOT_FOUND', `There is no user ${userId}`)
 }
 
-/** Returns the unexpired records of a user, of these kinds. */
+/** Returns a user's unexpired records of these kinds. */
 async function recordsOf(db: Queryable, userId: number, kinds: readonly string[], nowMs: number) {
   const rows = await db
     .selectFrom('authRecords')
@@ -68,13 +68,13 @@ const ofKind = (records: readonly UserRecord[], kind: string) => records.filter(
 const grantIdsOf = ({ authorizations = {} }: Payload) =>
   Object.values(authorizations).flatMap(({ grantId }) => grantId ?? [])
 
-/** Returns when a token was last issued under one of these grants, in seconds; -Infinity if none is stored. */
+/** Returns when a token was last issued under one of these grants, in seconds; -Infinity if there is no token. */
 function lastTokenOf(records: readonly UserRecord[], grantIds: readonly string[]): number {
   const issued = records.filter(({ grantId }) => grantId !== null && grantIds.includes(grantId))
   return Math.max(...issued.map(({ payload }) => payload.iat ?? 0))
 }
 
-/** Returns the sessions of a user, newest first. */
+/** Returns a user's sessions, newest first. */
 export async function userSessions(db: Queryable, userId: number, nowMs: number): Promise<SessionView[]> {
   const records = await recordsOf(db, userId, ['Session', 'AccessToken', 'RefreshToken'], nowMs)
   const sessions = ofKind(records, 'Session')
@@ -92,11 +92,13 @@ export async function userSessions(db: Queryable, userId: number, nowMs: number)
   return views.sort((one, other) => (one.startedAt > other.startedAt ? -1 : 1))
 }
 
-/** Returns the clients that got a grant through a session. A session also names clients that were denied one. */
+/**
+ * Returns the clients that got a grant in a session. Clients without a grant, to which access was denied, are omitted.
+ */
 const clientsOf = ({ authorizations = {} }: Payload) =>
   Object.entries(authorizations).flatMap(([clientId, { grantId }]) => (grantId === undefined ? [] : clientId))
 
-/** Returns the access that clients have on behalf of a user, and the consents, by client. */
+/** Returns the access that each client has on behalf of a user, and the consents. */
 export async function userGrants(db: Queryable, userId: number, nowMs: number): Promise<GrantView[]> {
   const records = await recordsOf(db, userId, ['Grant', 'AccessToken', 'RefreshToken'], nowMs)
   const remembered = db.selectFrom('consents').select(['clientId', 'scopes', 'updatedAt'])
@@ -126,7 +128,7 @@ const scopesOf = ({ openid, resources = {} }: Payload) => [
 ]
 
 /**
- * Ends one session of a user, with the grants and tokens that clients got through it. Returns the ids of these clients.
+ * Ends a user's session, and the grants and tokens that clients got in this session. Returns the ids of these clients.
  * Throws RESOURCE_NOT_FOUND if the user has no such session.
  */
 export async function endSession(tx: Queryable, userId: number, sessionId: string, nowMs: number): Promise<string[]> {
@@ -138,7 +140,7 @@ export async function endSession(tx: Queryable, userId: number, sessionId: strin
   return clientsOf(payload)
 }
 
-/** Ends all sessions, grants and tokens of a user. Returns the number of sessions. */
+/** Ends all of a user's sessions, grants and tokens. Returns the number of sessions. */
 export async function endSessions(tx: Queryable, userId: number, nowMs: number): Promise<number> {
   await requireUser(tx, userId)
   const sessions = await recordsOf(tx, userId, ['Session'], nowMs)
@@ -147,8 +149,8 @@ export async function endSessions(tx: Queryable, userId: number, nowMs: number):
 }
 
 /**
- * Ends the grants and tokens of a client for a user, and forgets the consent. Throws RESOURCE_NOT_FOUND if the client has
- * neither.
+ * Ends a client's grants and tokens for a user, and deletes the consent. Throws RESOURCE_NOT_FOUND if the client has
+ * neither a grant nor a consent.
  */
 export async function endClientAccess(tx: Queryable, userId: number, clientId: string, nowMs: number): Promise<void> {
   const records = await recordsOf(tx, userId, grantKinds, nowMs)

@@ -17,10 +17,10 @@ export interface UserPartsOptions {
   now: () => number
   random: (size: number) => Uint8Array
   branding: Branding
-  /** Null if no mail is sent. */
+  /** The mail server and the sender; null if no mail is sent. */
   smtp: { url: string; from: string } | null
   limits?: TryLimits
-  /** Audits successful and failed logins. */
+  /** Audits successful, failed and blocked logins. */
   audit?: Pick<Audit, 'note' | 'tally'>
   cost?: PasswordCost
 }
@@ -35,7 +35,7 @@ export interface UserParts {
   frame: Frame
 }
 
-/** Creates the parts. Call once per process, because all logins share one limit on concurrent password hashes. */
+/** Creates the components. Call once per process, because all logins share one limit on concurrent password hashes. */
 export function createUserParts(options: UserPartsOptions): UserParts {
   const { db, sealer, issuer, now, random, branding, smtp, limits, audit, cost = defaultCost } = options
   const hasher = passwords(random, cost)

@@ -1,4 +1,4 @@
-/** Thrown immediately, without a call to the store, while the store is down. */
+/** Thrown if a call to the store times out and, without a call, while the store is down. */
 export class StoreDown extends Error {
   override name = 'StoreDown'
 }
@@ -18,7 +18,8 @@ export interface BreakerOptions {
 const probeEveryMs = 500
 
 /**
- * Creates a circuit breaker for a store: after one failure, every call fails immediately until a background probe succeeds.
+ * Creates a circuit breaker for a store: after one failure, every call fails immediately until a background probe
+ * succeeds.
  */
 export function breaker({ timeoutMs, probe, later, onDown, onUp }: BreakerOptions) {
   let isDown = false
@@ -27,7 +28,7 @@ export function breaker({ timeoutMs, probe, later, onDown, onUp }: BreakerOption
   const inTime = <T>(work: () => Promise<T>): Promise<T> => {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     const late = new StoreDown(`No response within ${timeoutMs} ms`)
-    // setImmediate gives this process a chance to read a response that arrived in time while the process was busy.
+    // setImmediate lets the process first read a response that arrived in time while the process was busy.
     const settled = later(timeoutMs, () => setImmediate(reject, late))
     work().then(resolve, reject)
     return promise.finally(settled)

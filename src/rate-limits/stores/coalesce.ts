@@ -11,8 +11,8 @@ interface Waiting<T> {
 }
 
 /**
- * Coalesces calls for the same key: the next request counts all calls that arrive while a request for the key is in flight.
- * The store handles one request per key at a time, regardless of the number of calls.
+ * Coalesces calls for the same key. All calls that arrive while a request for the key is in flight are counted by the
+ * next request, so the store handles only one request per key at a time.
  */
 export function inBatches<T>(run: (key: string, calls: number) => Promise<T>): (key: string) => Promise<Coalesced<T>> {
   const pending = new Map<string, Waiting<T>[]>()

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Database, Prepared } from '../../storage/database.ts'
+import type { Database, PreparedStatement } from '../../storage/database.ts'
 import { sweepBelow } from '../../storage/sweep.ts'
 import { inBatches } from './coalesce.ts'
 
@@ -14,7 +14,7 @@ export interface QuotaUses {
   look: (key: string, period: string) => number | Promise<number>
   /** Adds uses; returns the resulting totals in the same order. */
   add: (uses: readonly QuotaUse[]) => Promise<number[]>
-  /** Raises each total to the given value, which another counter has reached, unless the total is already higher. */
+  /** Raises each total to at least the given value. */
   raise: (uses: readonly QuotaUse[]) => Promise<void>
 }
 
@@ -27,7 +27,8 @@ interface Row {
 const number = sql`cast(${0} as integer)`
 
 /**
- * The number of calls granted: the number requested, capped at what is left. Parameters: limit, calls, calls, limit, limit.
+ * The number of calls granted: the number requested, capped at what is left. Parameters: limit, calls, calls, limit,
+ * limit.
  */
 const given = sql`case when ${number} - quota_uses.used >= ${number} then ${number}
   when ${number} > quota_uses.used then ${number} - quota_uses.used else 0 end`
@@ -44,13 +45,13 @@ const statements = {
   look: sql<Row>`select used, granted from quota_uses where key = ${''} and period = ${''}`,
 }
 
-/** Runs each change in its own transaction; concurrent `take` calls for a key share a transaction. */
+/** Counts quota usage in the database. Concurrent `take` calls for a key share a transaction. */
 export function quotaUses(db: Database): QuotaUses {
-  const prepared = (statement: RawBuilder<Row>): Prepared<Row> =>
+  const prepared = (statement: RawBuilder<Row>): PreparedStatement<Row> =>
     db.prepare({ compile: () => statement.compile(db.read) })
   const [add, raise, take] = [prepared(statements.add), prepared(statements.raise), prepared(statements.take)]
   const [back, look] = [prepared(statements.back), prepared(statements.look)]
-  const each = (statement: Prepared<Row>, uses: readonly QuotaUse[]) =>
+  const each = (statement: PreparedStatement<Row>, uses: readonly QuotaUse[]) =>
     db.write(async (tx) => {
       const sums = new Map<QuotaUse, number>()
       // Sorting prevents deadlocks between processes.

@@ -4,7 +4,7 @@ import type { RedisCounters } from './redis.ts'
 
 export interface RedisQuotasOptions {
   redis: RedisCounters
-  /** Durable copy of the usage; also does the counting while Redis is down. */
+  /** Durable copy of the usage. It also counts calls while Redis is down. */
   record: QuotaUses
   later: (ms: number, run: () => void) => () => void
   onError: (error: unknown) => void
@@ -27,10 +27,11 @@ const retentionMs = 40 * 86_400_000
 const nameOf = (key: string, period: string) => `${key} ${period}`
 
 /**
- * Counts quota usage in Redis. Every second, each process saves the latest values it has seen to the database. If Redis has
- * no value for a key, counting continues from the saved value. While Redis is down, the database counts. Once Redis is
- * available again, with or without its data, the next `take` call for each key raises the count in Redis to the count in the
- * database.
+ * Counts quota usage in Redis. Every second, each process saves the latest values it has seen to the database. If Redis
+ * has no value for a key, counting continues from the saved value.
+ *
+ * While Redis is down, the database counts. Once Redis is available again, with or without its data, the next `take`
+ * call for each key raises the count in Redis to the count in the database.
  */
 export function redisQuotas(options: RedisQuotasOptions) {
   const { redis, record } = options
@@ -50,7 +51,7 @@ export function redisQuotas(options: RedisQuotasOptions) {
   })
   const takeFromRecord: QuotaUses['take'] = async (key, period, limit) => {
     await cache.saveOne(key, period)
-    // The key becomes stale even if the call fails, because the database may have counted it before the response was lost.
+    // Mark the key as stale even after an error: the database may have counted the call and only its response was lost.
     return record.take(key, period, limit).finally(() => staleKeys.add(nameOf(key, period)))
   }
   const quotas: Pick<QuotaUses, 'take' | 'back' | 'look'> = {
@@ -74,7 +75,7 @@ export function redisQuotas(options: RedisQuotasOptions) {
   return { quotas, close: cache.close }
 }
 
-/** Tracks the keys that the database counted while Redis was down, until Redis has caught up. */
+/** Tracks the keys whose calls the database counted while Redis was down, until Redis has caught up. */
 function countedElsewhere({ maxKeys = 50_000 }: RedisQuotasOptions) {
   const names = new Set<string>()
   const add = (name: string) => {

@@ -2,13 +2,16 @@ import type { Redis } from 'ioredis'
 import { breaker } from './circuit-breaker.ts'
 import { uncountable, type WindowCounter } from './windows.ts'
 
-/** Counters in Redis or Valkey: no call waits longer than `timeoutMs`, and nothing is queued while the server is down. */
+/**
+ * Counters in Redis or Valkey: no call waits longer than `timeoutMs`, and nothing is queued while the server is down.
+ */
 export interface RedisCounters {
   /** Fixed windows, implemented by rate-limiter-flexible. */
   limiter: WindowCounter
   /**
-   * Atomically takes calls from a quota; returns the resulting usage and the number of calls granted. If Redis has no value
-   * for the key, which may mean that its data was lost, returns null unless `floor` specifies a minimum usage.
+   * Atomically takes calls from a quota; returns the resulting usage and the number of calls granted. First raises the
+   * usage to at least `floor`. Without `floor`, returns null if Redis has no value for the key, for example after a
+   * loss of data.
    */
   takeQuota: (key: string, request: QuotaRequest, floor?: number) => Promise<{ used: number; granted: number } | null>
   backQuota: (key: string) => Promise<number>
@@ -56,7 +59,7 @@ type Scripted = Redis & {
   plinthBack: (key: string) => Promise<number>
 }
 
-/** Connects in the background, and reconnects if the connection ends. Loads the client library on demand. */
+/** Connects to Redis, and reconnects whenever the connection ends. Loads the client library on demand. */
 export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
   const { url, timeoutMs = usualTimeoutMs, later, onDown, onUp } = options
   const [{ Redis }, { RateLimiterRedis }] = await Promise.all([import('ioredis'), import('rate-limiter-flexible')])
@@ -69,7 +72,7 @@ export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
     scripts: { plinthQuota: { lua: quotaScript, numberOfKeys: 1 }, plinthBack: { lua: backScript, numberOfKeys: 1 } },
   }) as Scripted
   const gate = breaker({ timeoutMs, probe: () => redis.ping(), later, onDown, onUp })
-  // Each command that fails because of a connection error reports that error.
+  // Connection errors are reported by the commands that they cause to fail.
   redis.on('error', () => {})
   await connected(redis, later)
   const limiter = new RateLimiterRedis({

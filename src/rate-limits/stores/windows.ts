@@ -1,5 +1,5 @@
 import { CompiledQuery, type RawBuilder, sql } from 'kysely'
-import type { Database, Prepared } from '../../storage/database.ts'
+import type { Database, PreparedStatement } from '../../storage/database.ts'
 import { sweepBelow } from '../../storage/sweep.ts'
 import { inBatches } from './coalesce.ts'
 
@@ -29,12 +29,14 @@ interface Counted {
 }
 
 /**
- * A number of calls that no window can reach. The caller compares the count with the limit, because each key has its own
- * limit.
+ * A number of calls that no window can reach. The caller compares the count with the limit, because each key has its
+ * own limit.
  */
 export const uncountable = 2_000_000_000
 
-/** Implements windows with a rate-limiter-flexible limiter. Coalesces this process's concurrent calls for the same key. */
+/**
+ * Implements windows with a rate-limiter-flexible limiter. Coalesces this process's concurrent calls for the same key.
+ */
 export function windowsOf(limiter: WindowCounter, now: () => number): LimitWindows {
   const opened = ({ consumedPoints, msBeforeNext }: Counted): OpenWindow => ({
     used: consumedPoints,
@@ -66,9 +68,11 @@ export async function windowsIn(db: Database, now: () => number): Promise<LimitW
   return windowsOf(new RateLimiterPostgres({ storeClient, ...table, ...about }), now)
 }
 
-/** Provides the client interface that rate-limiter-flexible expects, using our connection pool and prepared statements. */
+/**
+ * Provides the client interface that rate-limiter-flexible expects, using our connection pool and prepared statements.
+ */
 function pooled(db: Database) {
-  const prepared = new Map<string, Prepared<object>>()
+  const prepared = new Map<string, PreparedStatement<object>>()
   return async ({ text, values = [] }: { text: string; values?: unknown[] }) => {
     const known = prepared.get(text) ?? db.prepare<object>({ compile: () => CompiledQuery.raw(text) as never })
     prepared.set(text, known)
@@ -90,7 +94,7 @@ function rowLimiter(db: Database, now: () => number): WindowCounter {
       points = case when limit_windows.expire <= ${0} then excluded.points else limit_windows.points + excluded.points end,
       expire = case when limit_windows.expire <= ${0} then excluded.expire else limit_windows.expire end
     returning points, expire`
-  const prepared = (statement: RawBuilder<Row>): Prepared<Row> =>
+  const prepared = (statement: RawBuilder<Row>): PreparedStatement<Row> =>
     db.prepare({ compile: () => statement.compile(db.read) })
   const count = prepared(text)
   const find = prepared(sql<Row>`select points, expire from limit_windows where key = ${''} and expire > ${0}`)

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 
-/** A 64-bit value in memory that several threads use; 0 at first. */
+/** A 64-bit value in memory that several threads share; initially 0. */
 export interface Cell {
   load: () => bigint
   /** Replaces the value if it is still `before`; returns whether it was. */
@@ -14,8 +14,9 @@ const cellBytes = 2 * BigUint64Array.BYTES_PER_ELEMENT
 export const cellMemory = (): SharedArrayBuffer => new SharedArrayBuffer(cellCount * cellBytes)
 
 /**
- * Returns a function that finds the cell of a key, in a hash table with the first 64 bits of SHA-256. A cell whose value is
- * over is used for another key. A key for which there is no room gets a cell that belongs to this thread alone.
+ * Returns a function that finds the cell of a key. Cells form a hash table, indexed by the first 64 bits of the key's
+ * SHA-256. A cell whose value has expired may be reused for another key. If there is no room for a key, it gets a cell
+ * that only this thread uses.
  */
 export function cellsIn(memory: SharedArrayBuffer, isOver: (value: bigint) => boolean): (key: string) => Cell {
   const keys = new BigUint64Array(memory, 0, cellCount)
@@ -26,7 +27,8 @@ export function cellsIn(memory: SharedArrayBuffer, isOver: (value: bigint) => bo
       if (at === undefined) return undefined
       const found = Atomics.load(keys, at)
       if (found === id) return at
-      // The value first: a thread that still counts for the earlier key then fails to replace it.
+      // Reset the value before the key. A thread that still counts for the previous key then fails to replace the
+      // value.
       Atomics.store(values, at, 0n)
       if (Atomics.compareExchange(keys, at, found, id) === found) return at
     }
@@ -46,7 +48,10 @@ export function cellsIn(memory: SharedArrayBuffer, isOver: (value: bigint) => bo
   }
 }
 
-/** Returns the position of a key, else the first one that is free or may be reused; undefined if there is none. */
+/**
+ * Returns the position of a key or, if the key has none, the first position that can be used for it; undefined if there
+ * is none.
+ */
 function positionOf(id: bigint, keys: BigUint64Array, mayReuse: (at: number) => boolean): number | undefined {
   const start = Number(id % BigInt(cellCount))
   let reusable: number | undefined

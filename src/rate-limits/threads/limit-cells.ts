@@ -2,14 +2,14 @@ import { type Cell, cellMemory, cellsIn } from './cells.ts'
 import { isQuotaOver } from './quota-cell.ts'
 import { isWindowOver } from './window-cell.ts'
 
-/** The memory in which the threads of a process count calls. */
+/** Memory in which the threads of a process count calls. */
 export type LimitMemory = Record<'windows' | 'quotas' | 'paces', SharedArrayBuffer>
 
 export const limitMemory = (): LimitMemory => ({ windows: cellMemory(), quotas: cellMemory(), paces: cellMemory() })
 
 /** The cells of an account: one for each limit and quota, and one for its pace. */
 export interface AccountCells {
-  /** By the slot of the limit. */
+  /** Returns the cell of the limit with this slot. */
   window: (slot: number) => Cell
   quota: (name: 'requests' | 'reports') => Cell
   pace: Cell

@@ -1,13 +1,13 @@
 import type { Cell } from './cells.ts'
 
-/** A value has the usage in its lower 34 bits, and above them the number of the month. */
+/** A value contains the usage in its lower 34 bits, and the number of the month in the bits above. */
 const monthBit = 34n
 const usedMask = 2n ** monthBit - 1n
 
 /** Returns a number for a month such as `2026-11`. */
 const monthNumber = (name: string): bigint => BigInt(Number(name.slice(0, 4)) * 12 + Number(name.slice(5, 7)))
 
-/** Returns whether a value belongs to a month before the one of this instant in epoch ms. */
+/** Returns whether the month of a value has ended by `atMs` (epoch ms). */
 export const isQuotaOver = (value: bigint, atMs: number): boolean =>
   value >> monthBit < monthNumber(new Date(atMs).toISOString())
 
@@ -23,14 +23,14 @@ export function firstUse(cell: Cell, period: string, used: number): number {
   }
 }
 
-/** A quota, with the usage that this thread has last seen. */
+/** A quota, with the usage that this thread saw last. */
 interface SharedQuota {
   period: string
   used: number
   limit: number
 }
 
-/** Takes a call for all threads, unless the quota is used up; updates `used`. Returns whether the call was taken. */
+/** Counts a call for all threads unless the quota is used up; updates `used`. Returns whether the call was counted. */
 export function takeFromCell(quota: SharedQuota, cell: Cell): boolean {
   for (;;) {
     const used = firstUse(cell, quota.period, quota.used)
@@ -44,7 +44,7 @@ export function takeFromCell(quota: SharedQuota, cell: Cell): boolean {
   }
 }
 
-/** Adds to the usage of all threads; returns the result. */
+/** Adds to the usage of all threads; returns the resulting usage. */
 export function changeCell({ period, used: known }: SharedQuota, cell: Cell, change: number): number {
   for (;;) {
     const used = firstUse(cell, period, known)

@@ -2,7 +2,10 @@ import { consumeLocal, peekLocal, type Window, windowOf } from '../fixed-window.
 import type { Limit } from '../limit.ts'
 import type { Cell } from './cells.ts'
 
-/** A value has the count in its lower 30 bits, and above them the end of the window in ms, modulo 198 days. */
+/**
+ * A value contains the count in its lower 30 bits, and the end of the window (in ms, modulo 198 days) in the bits
+ * above.
+ */
 const countBits = 30n
 const countMask = 2n ** countBits - 1n
 const [endBits, endRange] = [34, 2 ** 34]
@@ -12,26 +15,26 @@ const countOf = (value: bigint) => Number(value & countMask)
 const packed = (count: number, endsAtMs: number) =>
   (BigInt.asUintN(endBits, BigInt(endsAtMs)) << countBits) | BigInt(count)
 
-/** Returns the end of a window: of all times with these bits, the one next to `atMs`. */
+/** Returns the end of a window: of all times that match the stored bits, the one closest to `atMs`. */
 function endOf(value: bigint, atMs: number): number {
   const distance = (Number(value >> countBits) - (atMs % endRange) + endRange) % endRange
   return Math.round(atMs + (distance < endRange / 2 ? distance : distance - endRange))
 }
 
-/** Returns whether a window has ended, or cannot be one. */
+/** Returns whether a window has ended, or ends too late to be valid. */
 export function isWindowOver(value: bigint, atMs: number): boolean {
   const endsAtMs = endOf(value, atMs)
   return endsAtMs <= atMs || endsAtMs - atMs > maxWindowMs
 }
 
-/** Where the calls of an account are counted. */
+/** The counters of an account's calls. */
 interface Counting {
   windows: (Window | undefined)[]
-  /** Null if this thread serves alone. */
+  /** Null if this process serves requests in a single thread. */
   cells: { window: (slot: number) => Cell } | null
 }
 
-/** Counts a call of an account, for all threads of this process. */
+/** Counts a call of an account, for all threads of this process, and returns the window. */
 export const consume = ({ windows, cells }: Counting, limit: Limit, atMs: number): Window =>
   cells ? consumeCell(cells.window(limit.slot), windows, limit, atMs) : consumeLocal(windows, limit, atMs)
 
@@ -39,7 +42,10 @@ export const consume = ({ windows, cells }: Counting, limit: Limit, atMs: number
 export const peek = ({ windows, cells }: Counting, limit: Limit, atMs: number): Window =>
   cells ? peekCell(cells.window(limit.slot), windows, limit, atMs) : peekLocal(windows, limit, atMs)
 
-/** Counts a call for all threads, as `consumeLocal` does for one. `windows` holds the window that was last seen. */
+/**
+ * Counts a call for all threads, as `consumeLocal` does for one thread. `windows` contains the windows that this thread
+ * saw last.
+ */
 function consumeCell(cell: Cell, windows: (Window | undefined)[], limit: Limit, atMs: number): Window {
   for (;;) {
     const before = cell.load()
@@ -65,7 +71,9 @@ function openWindow(value: bigint, limit: Limit, atMs: number): CountedWindow | 
   return atMs < endsAtMs && endsAtMs - atMs <= limit.windowMs ? { count: countOf(value), endsAtMs } : null
 }
 
-/** Returns the window as an object, whose header lines are composed only once. */
+/**
+ * Returns the window as an object. The same window keeps its object, so that its header lines are composed only once.
+ */
 function seen(windows: (Window | undefined)[], limit: Limit, { count, endsAtMs }: CountedWindow): Window {
   const before = windows[limit.slot]
   if (before?.limit === limit && before.endsAtMs === endsAtMs) {

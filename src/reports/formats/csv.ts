@@ -2,13 +2,16 @@ import type { CsvBlock } from '../../storage/snapshots/snapshot.ts'
 import type { ReportColumn, ReportFormat } from './format.ts'
 
 /**
- * Content that needs escaping: separators, quotes, or a first character that makes spreadsheets treat a cell as a formula.
+ * Content that needs escaping: separators, quotes, or a first character that makes spreadsheets treat a cell as a
+ * formula.
  */
 const special = /[",\r\n]|^[=+\-@\t\r]/
 const formula = /^[=+\-@\t\r]/
 const separator = /[",\r\n]/
 
-/** RFC 4180 with a header line and CRLF. Null becomes an empty cell; text that looks like a formula gets the prefix `'`. */
+/**
+ * RFC 4180 with a header line and CRLF. Null becomes an empty cell; text that looks like a formula gets the prefix `'`.
+ */
 export const csv: ReportFormat = {
   name: 'csv',
   mediaType: 'text/csv; charset=utf-8; header=present',
@@ -42,7 +45,9 @@ function escaped(text: string): string {
   return separator.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless
 }
 
-/** Formats rows as CSV in the way measured to be fastest: one growing string, and no function call for non-text cells. */
+/**
+ * Formats rows as CSV in the way measured to be fastest: one growing string, and no function call for non-text cells.
+ */
 function lines(rows: unknown[][], isText: boolean[]): string {
   const width = isText.length
   let text = ''

@@ -36,7 +36,7 @@ export interface ReportFormat {
   extension: string
   /** Reports with more rows are rejected. */
   maxRows?: number
-  /** Yields the file in chunks; requests each page of rows only after the previous page's chunks have been stored. */
+  /** Yields the file in chunks. */
   render: (sheet: Sheet, pages: Pages) => AsyncIterable<string | Uint8Array>
 }
 

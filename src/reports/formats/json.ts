@@ -26,7 +26,7 @@ export const json: ReportFormat = {
 export function objectWriter(columns: readonly ReportColumn[]): (row: unknown[]) => string {
   const names = columns.map(({ name }) => `${JSON.stringify(name)}:`)
   const isNumber = columns.map(isNumeric)
-  // Booleans and JSON text are written unquoted.
+  // Numbers, booleans and JSON text are written unquoted.
   const isBare = columns.map((column) => isNumeric(column) || column.type === 'boolean' || column.type === 'json')
   return (row) => {
     let text = '{'

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { isRightAligned, type Sheet } from './format.ts'
 
 /** A4 landscape; all lengths are in points. */
-export const pageSize = { width: 841.89, height: 595.28, margin: 36, titleHeight: 44, headerHeight: 18, rowHeight: 14 }
+export const pdfPage = { width: 841.89, height: 595.28, margin: 36, titleHeight: 44, headerHeight: 18, rowHeight: 14 }
 
 export const textSize = 8
 
@@ -20,7 +20,10 @@ const sampleRows = 200
 const narrowest = 24
 const maxSlack = 60
 
-/** Makes each column wide enough for its header and the first rows. If the columns do not fit, the widest columns shrink. */
+/**
+ * Makes each column wide enough for its header and the first rows. If the columns do not fit, the widest columns
+ * shrink.
+ */
 export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown[][]): Layout {
   const fonts = openFonts(document, sheet.font)
   const { columns, rowCount } = sheet
@@ -30,8 +33,8 @@ export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown
     const widths = texts.map((text) => fonts.widthOf(text, textSize))
     return Math.max(fonts.widthOf(column.name, textSize, true), narrowest, ...widths)
   })
-  const widths = fitted(wanted, pageSize.width - 2 * pageSize.margin - gap * (columns.length - 1))
-  let x = pageSize.margin
+  const widths = fitted(wanted, pdfPage.width - 2 * pdfPage.margin - gap * (columns.length - 1))
+  let x = pdfPage.margin
   const positioned = columns.map((column, at) => {
     const width = widths[at] as number
     const place = { name: column.name, x, width, alignRight: isRightAligned(column) }
@@ -41,7 +44,7 @@ export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown
   return { fonts, columns: positioned, ...division(rowCount) }
 }
 
-/** If the columns do not fit, limits the widest columns to a common width; otherwise, distributes spare room evenly. */
+/** If the columns do not fit, limits the widest to a common width; otherwise, widens all by the same amount. */
 function fitted(wanted: number[], room: number): number[] {
   const total = wanted.reduce((sum, width) => sum + width, 0)
   if (total <= room) return wanted.map((width) => width + Math.min((room - total) / wanted.length, maxSlack))
@@ -56,9 +59,9 @@ function fitted(wanted: number[], room: number): number[] {
 }
 
 function division(rowCount: number) {
-  const room = pageSize.height - 2 * pageSize.margin - pageSize.headerHeight
-  const rowsOnPage = Math.floor(room / pageSize.rowHeight)
-  const rowsOnFirstPage = Math.floor((room - pageSize.titleHeight) / pageSize.rowHeight)
+  const room = pdfPage.height - 2 * pdfPage.margin - pdfPage.headerHeight
+  const rowsOnPage = Math.floor(room / pdfPage.rowHeight)
+  const rowsOnFirstPage = Math.floor((room - pdfPage.titleHeight) / pdfPage.rowHeight)
   const pageCount = 1 + Math.ceil(Math.max(rowCount - rowsOnFirstPage, 0) / rowsOnPage)
   return { rowsOnPage, rowsOnFirstPage, pageCount }
 }
@@ -71,14 +74,14 @@ export function cellText(cell: unknown, type: string): string {
 
 /** A document's fonts, with functions that measure and truncate text. */
 export interface Fonts {
-  /** Selects the font for a text and returns the text, with characters replaced that the font cannot render. */
+  /** Selects the font for a text, and returns the text with unsupported characters replaced. */
   choose: (text: string, bold?: boolean) => string
   widthOf: (text: string, size: number, bold?: boolean) => number
   /** Returns the longest prefix of a text that fits, with an ellipsis if the text was truncated. */
   cut: (text: string, size: number, room: number) => string
 }
 
-/** Fonts that cover many scripts, at their usual system paths; the first existing font is used. */
+/** Fonts that cover many scripts, at their usual system paths, in order of preference. */
 const systemFonts = [
   '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf',
   '/usr/share/fonts/truetype/noto/NotoSans-Regular.ttf',
@@ -95,8 +98,8 @@ const outside = /[^\u0020-\u007e\u00a0-\u00ff€‚ƒ„…†‡ˆ‰Š‹ŒŽ�
 const controls = /[\u0000-\u001f\u007f-\u009f]/g
 
 /**
- * Uses Helvetica for western text, and the given font file or a system font for other text. If no such font exists, replaces
- * characters that Helvetica cannot render with `?`.
+ * Uses Helvetica for western text, and the given font file or a system font for other text. If no such font exists,
+ * `?` replaces each character that Helvetica cannot render.
  */
 export function openFonts(document: PDFKit.PDFDocument, wanted: string | null): Fonts {
   const file = [wanted, ...systemFonts].find((path) => path && existsSync(path))

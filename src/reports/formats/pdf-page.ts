@@ -1,5 +1,5 @@
 import type { Sheet } from './format.ts'
-import { cellText, type Layout, pageSize, textSize } from './pdf-layout.ts'
+import { cellText, type Layout, pdfPage, textSize } from './pdf-layout.ts'
 
 const colours = { text: '#1d2733', muted: '#5d6b7a', header: '#e8ecf1', stripe: '#f5f7f9' }
 const titleSize = 16
@@ -25,9 +25,9 @@ export function pageDrawer(document: PDFKit.PDFDocument, sheet: Sheet, layout: L
   return {
     row: (cells: unknown[]): void => {
       if (drawing.rowsLeft === 0) newPage(drawing)
-      if (drawing.rowsLeft % 2 === 1) band(drawing, pageSize.rowHeight, colours.stripe)
+      if (drawing.rowsLeft % 2 === 1) band(drawing, pdfPage.rowHeight, colours.stripe)
       for (const [at, { type }] of sheet.columns.entries()) drawCell(drawing, cellText(cells[at], type), at, false)
-      drawing.y += pageSize.rowHeight
+      drawing.y += pdfPage.rowHeight
       drawing.rowsLeft -= 1
     },
     end: (): void => {
@@ -42,7 +42,7 @@ function newPage(drawing: Drawing): void {
   document.addPage()
   drawing.pages += 1
   drawing.rowsLeft = drawing.pages === 1 ? layout.rowsOnFirstPage : layout.rowsOnPage
-  drawing.y = pageSize.margin
+  drawing.y = pdfPage.margin
   if (drawing.pages === 1) drawTitle(drawing)
   drawHeader(drawing)
   drawFooter(drawing)
@@ -52,29 +52,29 @@ function drawTitle(drawing: Drawing): void {
   const { sheet, layout, y } = drawing
   const rows = `${sheet.rowCount.toLocaleString('en')} ${sheet.rowCount === 1 ? 'row' : 'rows'}`
   const made = `${sheet.madeAt.slice(0, 19).replace('T', ' ')} UTC`
-  write(drawing, layout.fonts.choose(sheet.title, true), pageSize.margin, y + 13, titleSize, colours.text)
-  write(drawing, layout.fonts.choose(`${made}  ·  ${rows}`), pageSize.margin, y + 29, smallSize, colours.muted)
-  drawing.y += pageSize.titleHeight
+  write(drawing, layout.fonts.choose(sheet.title, true), pdfPage.margin, y + 13, titleSize, colours.text)
+  write(drawing, layout.fonts.choose(`${made}  ·  ${rows}`), pdfPage.margin, y + 29, smallSize, colours.muted)
+  drawing.y += pdfPage.titleHeight
 }
 
 function drawHeader(drawing: Drawing): void {
-  const lift = (pageSize.headerHeight - pageSize.rowHeight) / 2
-  band(drawing, pageSize.headerHeight, colours.header)
+  const lift = (pdfPage.headerHeight - pdfPage.rowHeight) / 2
+  band(drawing, pdfPage.headerHeight, colours.header)
   drawing.y += lift
   for (const [at, { name }] of drawing.layout.columns.entries()) drawCell(drawing, name, at, true)
-  drawing.y += pageSize.headerHeight - lift
+  drawing.y += pdfPage.headerHeight - lift
 }
 
 function drawFooter(drawing: Drawing): void {
   const { document, sheet, layout, pages } = drawing
-  const y = pageSize.height - pageSize.margin + 15
+  const y = pdfPage.height - pdfPage.margin + 15
   const number = layout.fonts.choose(`Page ${pages} of ${layout.pageCount}`)
-  const x = pageSize.width - pageSize.margin - document.fontSize(smallSize).widthOfString(number)
+  const x = pdfPage.width - pdfPage.margin - document.fontSize(smallSize).widthOfString(number)
   write(drawing, number, x, y, smallSize, colours.muted)
-  write(drawing, layout.fonts.choose(sheet.title), pageSize.margin, y, smallSize, colours.muted)
+  write(drawing, layout.fonts.choose(sheet.title), pdfPage.margin, y, smallSize, colours.muted)
 }
 
-/** Draws one line of text in a column; numbers are right-aligned. */
+/** Draws one line of text in a column; right-aligns numbers. */
 function drawCell(drawing: Drawing, value: string, at: number, bold: boolean): void {
   const { document, layout, y } = drawing
   const { x, width, alignRight } = layout.columns[at] as Layout['columns'][number]
@@ -84,8 +84,8 @@ function drawCell(drawing: Drawing, value: string, at: number, bold: boolean): v
 }
 
 function band({ document, y }: Drawing, height: number, colour: string): void {
-  const width = pageSize.width - 2 * pageSize.margin + 2 * overhang
-  document.rect(pageSize.margin - overhang, y, width, height).fill(colour)
+  const width = pdfPage.width - 2 * pdfPage.margin + 2 * overhang
+  document.rect(pdfPage.margin - overhang, y, width, height).fill(colour)
 }
 
 /** Writes text in the most recently selected font. */

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { Pages, ReportFormat, Sheet } from './format.ts'
-import { type Layout, layout, pageSize } from './pdf-layout.ts'
+import { type Layout, layout, pdfPage } from './pdf-layout.ts'
 import { pageDrawer } from './pdf-page.ts'
 
 /** A table on as many A4 pages as needed, each page with the header line and a page number. */
@@ -14,7 +14,7 @@ export const pdf: ReportFormat = {
     const { default: PdfDocument } = await import('pdfkit')
     const { title, madeAt } = sheet
     const info = { Title: title, Creator: 'Plinth', CreationDate: new Date(madeAt) }
-    const { width, height } = pageSize
+    const { width, height } = pdfPage
     const document = new PdfDocument({ size: [width, height], margin: 0, autoFirstPage: false, info, lang: 'en' })
     const output = document as unknown as Readable
     // The consumer of the output receives the error; without this listener, the error would first end the process.

@@ -43,7 +43,7 @@ function cellWriter(column: ReportColumn): Write {
   return (cell) => `<c t="inlineStr"><is><t xml:space="preserve">${xmlText(cell as string)}</t></is></c>`
 }
 
-/** Spreadsheets calculate with doubles, which hold 15 significant digits; longer decimals stay text. */
+/** Spreadsheet programs calculate with doubles, which hold 15 significant digits; longer decimals stay text. */
 const maxExactDigits = 15
 
 function decimalCell(cell: unknown): string {
@@ -79,14 +79,15 @@ function widthOf({ name, type }: ReportColumn, at: number, sample: unknown[][]):
 
 const dayMs = 86_400_000
 /**
- * The serial number of 1970-01-01. Day 0 is 1899-12-30, because the format counts 29 February 1900, which never existed.
+ * The serial number of 1970-01-01. Day 0 is 1899-12-30, because the format counts 29 February 1900, which never
+ * existed.
  */
 const epochDays = 25_569
 
-/** Converts an instant (UTC) to the number of days since 1900, which is how spreadsheets store times. */
+/** Converts a date or an instant (UTC) to the number of days since day 0, as spreadsheets store times. */
 const serialOf = (iso: string): number => Date.parse(iso) / dayMs + epochDays
 
-/** Markup characters, and characters that XML 1.0 cannot contain even when escaped. */
+/** Characters that may have to be escaped or replaced. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: matches them on purpose
 const special = /[&<>\u0000-\u001f\ud800-\udfff\ufffe\uffff]/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: matches them on purpose

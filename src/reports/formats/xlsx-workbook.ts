@@ -55,7 +55,7 @@ function workbook({ title }: Sheet, sheets: number): string {
   return `<workbook xmlns="${main}" xmlns:r="${relations}"><sheets>${named.join('')}</sheets></workbook>`
 }
 
-/** Returns a valid sheet name: at most 31 characters, without forbidden characters. */
+/** Returns a sheet name without forbidden characters. The format allows 31 characters; 5 are left for ` (10)`. */
 const sheetName = (title: string) => title.replace(/[\\/*?:[\]]/g, ' ').slice(0, 26) || 'report'
 
 const decimalPlaces = Array.from({ length: maxDecimalPlaces + 1 }, (_, places) => places)

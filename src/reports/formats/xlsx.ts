@@ -7,7 +7,8 @@ import { parts, sheetPath } from './xlsx-workbook.ts'
 const compressionLevel = 1
 
 /**
- * An Office Open XML workbook (ECMA-376) with real numbers and dates, a frozen header line, and a million rows per sheet.
+ * An Office Open XML workbook (ECMA-376) with real numbers and dates, a frozen header line, and at most about a
+ * million rows per sheet.
  */
 export const xlsx: ReportFormat = {
   name: 'xlsx',
@@ -35,7 +36,7 @@ export const xlsx: ReportFormat = {
 
 const blockBytes = 65_536
 
-/** Streams text in blocks of equal size, so that the system's allocator can reuse their memory. */
+/** Converts text to a stream of bytes, which reads ahead until `blockBytes` are buffered. */
 function blocks(texts: AsyncIterable<string>): Readable {
   return Readable.from(encoded(texts), { objectMode: false, highWaterMark: blockBytes })
 }
@@ -44,7 +45,7 @@ async function* encoded(texts: AsyncIterable<string>): AsyncIterable<Buffer> {
   for await (const text of texts) yield Buffer.from(text)
 }
 
-/** Yields the worksheets in order; each worksheet takes as many rows as fit from the shared pages. */
+/** Returns the worksheets. They must be read in order: each takes as many rows as fit from the shared pages. */
 function split(sheet: Sheet, pages: Pages, sheets: number): AsyncIterable<string>[] {
   const rows = pages[Symbol.asyncIterator]()
   let rest: unknown[][] = []

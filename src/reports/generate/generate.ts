@@ -1,10 +1,10 @@
 import { type ResultStore, ResultsUnavailable } from '../../files/store.ts'
 import { Problem } from '../../http/problems/problem.ts'
-import { type Job, LeaseLost, Stopping, type Work } from '../../queue/queue.ts'
+import { type ClaimedJob, LeaseLost, Stopping, type Work } from '../../queue/queue.ts'
 import { iso } from '../../storage/ids.ts'
 import type { Task } from '../../storage/tables/tables.ts'
 import {
-  begin,
+  beginTask,
   finish,
   isCurrent,
   maxAttempts,
@@ -13,7 +13,7 @@ import {
   requeue,
   type Transitions,
 } from '../task-states.ts'
-import { type OrderOptions, orderOf } from './order.ts'
+import { type OrderOptions, renderJob } from './order.ts'
 import type { RenderJob } from './render.ts'
 import type { Produce } from './worker-thread.ts'
 
@@ -24,7 +24,10 @@ export interface GenerateOptions extends Transitions, OrderOptions {
   resultSeconds: number
   /** Maximum duration of an attempt, in ms. */
   limitMs?: number
-  /** Called with each error that makes a task fail permanently, and with cleanup errors; other errors go to the queue. */
+  /**
+   * Called with each error that makes a task fail permanently, and with errors of progress updates, status checks and
+   * cleanup; other errors go to the queue.
+   */
   onError?: (error: unknown, taskId: string) => void
 }
 
@@ -48,8 +51,8 @@ export const generate =
   (options: GenerateOptions): Work =>
   async (job) => {
     const { taskId } = job.payload as { taskId: string }
-    const task = await begin(options, taskId)
-    // The task has finished or no longer exists, or its process died during every attempt.
+    const task = await beginTask(options, taskId)
+    // The task has finished, no longer exists, or has no attempts left.
     if (!task) return fail(options, job, taskId, new Error('The attempts ended without an outcome'))
     try {
       await attempt(options, job, task)
@@ -61,7 +64,10 @@ export const generate =
     }
   }
 
-/** Returns whether the results cannot be stored now. Such attempts do not count for a day; the queue spaces them out. */
+/**
+ * Returns whether results cannot be stored at the moment and the task started less than a day ago. Such attempts do not
+ * count; the queue spaces them out.
+ */
 const isOutage = ({ now }: GenerateOptions, error: unknown, { startedAt }: Task): boolean =>
   error instanceof ResultsUnavailable && now() - Date.parse(startedAt ?? iso(now())) < maxOutageMs
 
@@ -70,19 +76,21 @@ function endsTask(error: unknown, { attempts }: Task): boolean {
   return error instanceof Problem || error instanceof Ended || attempts >= maxFailures
 }
 
-async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<void> {
+async function attempt(options: GenerateOptions, job: ClaimedJob, task: Task): Promise<void> {
   const { results, now, resultSeconds } = options
   const resultKey = keyOf(task.id, job.attempt)
-  // A retry may follow an outage of the store, after which the whole report would be generated in vain.
+  // Check the store before a retry: if it is still unavailable, generating the report again would be useless.
   if (job.attempt > 1) await results.probe()
-  const result = await supervised(options, job, task, await orderOf(options, task, resultKey)).catch(async (error) => {
-    await abandon(options, task.id, resultKey)
-    throw error
-  })
+  const result = await supervised(options, job, task, await renderJob(options, task, resultKey)).catch(
+    async (error) => {
+      await abandon(options, task.id, resultKey)
+      throw error
+    },
+  )
   const expiresAt = iso(now() + resultSeconds * 1_000)
   const ending = { status: 'completed', progress: 100, expiresAt, resultKey, ...result } as const
   const completed = await finish(options, job, task.id, ending).catch(async (error) => {
-    // After any other error, the transaction may still have committed, in which case the result belongs to the task.
+    // After an error other than `LeaseLost`, the transaction may have committed, so that the task has this result.
     if (error instanceof LeaseLost) await results.remove(resultKey)
     throw error
   })
@@ -93,7 +101,7 @@ async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<
 const keyOf = (taskId: string, claim: number) => `${taskId}-${claim}`
 
 /** Generates the report within the time limit; aborts if the task is cancelled, deleted or taken over. */
-async function supervised(options: GenerateOptions, job: Job, task: Task, order: RenderJob) {
+async function supervised(options: GenerateOptions, job: ClaimedJob, task: Task, order: RenderJob) {
   const { produce, limitMs = maxAttemptMs, onError } = options
   const stop = new AbortController()
   const signal = AbortSignal.any([job.signal, stop.signal])
@@ -114,7 +122,7 @@ async function supervised(options: GenerateOptions, job: Job, task: Task, order:
   }
 }
 
-async function fail(options: GenerateOptions, job: Job, taskId: string, error: unknown): Promise<void> {
+async function fail(options: GenerateOptions, job: ClaimedJob, taskId: string, error: unknown): Promise<void> {
   const shown =
     error instanceof Problem
       ? { errorCode: error.code, errorMessage: error.message }
@@ -131,9 +139,9 @@ async function abandon({ results, onError }: GenerateOptions, taskId: string, re
 }
 
 /**
- * Removes results that this claim or the claims before it may have left behind, for example after a crash before the commit.
- * Checks only as many claims as there can be such attempts: those during an outage of the store leave nothing. Stops if the
- * store does not respond.
+ * Removes results that the claims up to `upTo` may have left behind, for example after a crash before the commit.
+ * Checks only the last `maxAttempts` of them, because attempts during an outage of the store leave no result. Stops if
+ * the store does not respond.
  */
 async function removeResults({ results, onError }: GenerateOptions, taskId: string, upTo: number): Promise<void> {
   for (let claim = upTo; claim > Math.max(0, upTo - maxAttempts); claim--) {

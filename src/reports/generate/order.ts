@@ -28,10 +28,10 @@ export interface OrderOptions extends Pick<Transitions, 'db' | 'now'> {
 }
 
 /**
- * Returns the job that renders a task's report. Throws a Problem if the report is no longer offered, or not with these
- * parameters, or not to its requester.
+ * Returns the job that renders a task's report. Throws a `Problem` if the report's type, format or parameters are no
+ * longer accepted, its condition throws, or the requester has lost the required scope.
  */
-export async function orderOf(options: OrderOptions, task: Task, resultKey: string): Promise<RenderJob> {
+export async function renderJob(options: OrderOptions, task: Task, resultKey: string): Promise<RenderJob> {
   const { db, kinds, now, pdfFont = null } = options
   const { reportType, format } = task
   const kind = kinds.find(({ name }) => name === reportType)
@@ -48,8 +48,8 @@ export async function orderOf(options: OrderOptions, task: Task, resultKey: stri
 }
 
 /**
- * Selects the rows of a typed report by its current declaration. Throws a Problem if this fails, because a retry would
- * fail again.
+ * Returns the test that selects the rows of a typed report, by its current declaration; undefined for other reports.
+ * Throws a `Problem` if the declaration rejects the parameters or fails, because a retry would fail again.
  */
 function matchingNow(kind: ServedReport, requested: ReportQuery, now: () => number): RowTest | undefined {
   if (kind.typed === undefined) return undefined
@@ -65,8 +65,8 @@ function matchingNow(kind: ServedReport, requested: ReportQuery, now: () => numb
 }
 
 /**
- * Returns the requester of a task. For a restricted report, the requester has its current claims and scopes, not those
- * at the time of the request.
+ * Returns the requester of a task. The requester of a restricted report has its current claims and scopes, not the ones
+ * from the time of the request.
  */
 async function requesterOf({ access }: OrderOptions, kind: ServedReport, task: Task): Promise<ReportRequester> {
   const { ownerClient: clientId, ownerSubject: subject, asAdmin } = task

@@ -35,9 +35,8 @@ export const bounds: Bounds = { rows: 10_000_000, bytes: 5 * 1_024 ** 3 }
 export type OnProgress = (share: number) => void | Promise<void>
 
 /**
- * Generates one report: rows flow with backpressure from the snapshot through the format into the store. If the database can
- * write CSV itself, it provides the records. Throws a `Problem` for errors that a retry would not fix; an error leaves no
- * result behind.
+ * Generates one report and stores the result. Throws a `Problem` for errors that a retry would not fix. After an error,
+ * no result is left behind.
  */
 export async function renderReport(
   order: RenderJob,
@@ -78,7 +77,7 @@ interface Source {
   onProgress: OnProgress
 }
 
-/** Yields the file in chunks, each produced after the previous one has been consumed. */
+/** Yields the file in chunks. If the database can write CSV itself, it provides the records of a CSV file. */
 function rendered(order: RenderJob, format: ReportFormat, source: Source): AsyncIterable<Uint8Array | string> {
   const { title, columns, madeAt, pdfFont, read } = order
   const { snapshot, rowCount } = source

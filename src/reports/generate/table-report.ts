@@ -84,7 +84,7 @@ const boundsOf = (
 const quoted = (name: string) => `"${name}"`
 const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
 
-/** Converts a report that an author declared to a report type. */
+/** Returns the report type of a report that is declared with `report()`. */
 export function typedReport(declared: DeclaredReport): ServedReport {
   const { name, title, scope, table, storedAs, columns, grouped = [] } = declared
   const { from, key, columns: own, ...plain } = tableReport({ name, scope, table, storedAs, columns: columns ?? [] })

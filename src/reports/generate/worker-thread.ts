@@ -14,15 +14,15 @@ export interface ThreadUrls {
 }
 
 /** A thread's input. */
-export type ThreadData = ThreadUrls & { order: RenderJob }
-export type FromThread =
+export type RenderThreadData = ThreadUrls & { order: RenderJob }
+export type RenderMessage =
   | { progress: number }
   | { produced: RenderResult }
   | { problem: { code: ProblemCode; detail: string } }
   | { unavailable: string }
   | { error: unknown }
 
-/** The end of an attempt to generate a report; `rows` and `bytes` are 0 if it failed. */
+/** The outcome of an attempt to generate a report; `rows` and `bytes` are 0 if it failed. */
 export interface ReportEnd {
   format: string
   seconds: number
@@ -57,16 +57,16 @@ const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 }
 
 /**
- * Generates each report in its own thread, so that requests never wait for a report; when the thread ends, all its memory is
- * freed. After an abort, the caller must remove what the thread left in the store.
+ * Generates each report in its own thread, so that requests never wait for a report; when the thread ends, all its
+ * memory is freed. After an abort, the caller must remove what the thread left in the store.
  */
-export const inThread =
+export const renderInThread =
   (urls: ThreadUrls): Produce =>
   (order, signal, onProgress) => {
     signal.throwIfAborted()
-    const worker = new Worker(program, { workerData: { ...urls, order } satisfies ThreadData, resourceLimits })
+    const worker = new Worker(program, { workerData: { ...urls, order } satisfies RenderThreadData, resourceLimits })
     const { promise, resolve, reject } = Promise.withResolvers<RenderResult>()
-    worker.on('message', (message: FromThread) => {
+    worker.on('message', (message: RenderMessage) => {
       if ('progress' in message) onProgress(message.progress)
       else if ('produced' in message) resolve(message.produced)
       else if ('problem' in message) reject(new Problem(message.problem.code, message.problem.detail))

@@ -23,12 +23,12 @@ interface Cached {
 }
 
 /**
- * Returns the function that reads what is known about a caller. It caches results for five seconds, so a change to a
- * role, field or label takes effect within that time.
+ * Returns the function that reads what is known about a caller. It caches results for five seconds, so a change to
+ * the user's role or fields or to the client's labels takes effect within that time.
  */
 export function callerFacts({ db, now, readUser = userReader(db) }: CallerFactsOptions) {
   const cached = new Map<string, Cached>()
-  // Requests with the same token have the same caller object, so this lookup needs no text key.
+  // Requests with the same token share a caller object, so the object can be the key of this lookup.
   const byCaller = new WeakMap<Caller, Cached>()
   return (caller: Caller): Promise<CallerFacts> => {
     const at = now()
@@ -64,7 +64,7 @@ async function readFacts(db: Database, readUser: ReadUser, clientId: string, sub
   return user ? { user, client } : { client }
 }
 
-/** Reads a client's labels; none if the client is not registered here, such as a client of a trusted issuer. */
+/** Reads a client's labels; none if the client was revoked or is not registered here (a trusted issuer's client). */
 async function labelsOf({ reserved }: Database, clientId: string): Promise<CallerFacts['client']['labels']> {
   const find = reserved.read.selectFrom('clients').select('labels').where('id', '=', clientId)
   const row = await find.where('revokedAt', 'is', null).executeTakeFirst()

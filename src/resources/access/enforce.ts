@@ -20,8 +20,8 @@ interface Evaluated {
 }
 
 /**
- * Returns the function that evaluates a resource's access rules; undefined if it has none. Rules are pure, so they are
- * evaluated only once for the same facts about a caller, token scopes and day.
+ * Returns the function that evaluates a resource's access rules; undefined if it has none. Rules are pure, so the
+ * result for a caller's facts is reused until the day or the token's scopes change.
  */
 export function accessOf(
   { access, path }: Declaration,
@@ -69,7 +69,8 @@ export async function findJudged(
 }
 
 /**
- * Returns true if a row passes the test of a rule, which has the field names of the collection, not those of a view.
+ * Returns true if a row passes a rule's test. The test uses the collection's field names; the row may have the names of
+ * a view.
  */
 const isPassed = ({ access, view }: Declaration, test: RowTest, row: Row): boolean =>
   access === undefined || rowPasses(test, view ? view.toOwn(row) : row, access)
@@ -79,8 +80,8 @@ export const notWritable = ({ path }: Declaration, purpose: 'change' | 'store') 
   new Problem('PERMISSION_DENIED', `The access rules of ${path} do not allow the caller to ${purpose} this`)
 
 /**
- * Throws PERMISSION_DENIED unless the caller can write the row in its new state, read in the same transaction.
- * Otherwise, a write could move a row into or out of the reach of other callers.
+ * Throws PERMISSION_DENIED unless the caller can write the row in its new state. Without this check, a write could move
+ * a row into or out of the reach of other callers.
  */
 export async function assertStorable(
   { declaration, rows }: Judged,
@@ -137,8 +138,8 @@ export function readable(query: ListQuery, read: RowTest, declaration: Declarati
 }
 
 /**
- * Returns the function that evaluates the rules of several collections for a caller. Its result is another function,
- * which returns the test of a collection's readable rows. Undefined if none of the collections has rules.
+ * Returns a function that evaluates the access rules of several collections for a caller; undefined if none has rules.
+ * It resolves to a lookup: for a collection, the test that selects the rows the caller can read.
  */
 export function reachOf(
   declarations: readonly Declaration[],

@@ -49,7 +49,7 @@ export function eventAccess({ declarations, types, callerNow, ...rules }: EventA
       const read = lastParsed()
       return async (receiver, { type, facts }) => {
         const resource = restricted.get(nounOf(type))
-        // The rules of a resource that is no longer declared are unknown.
+        // If the resource is no longer declared, its rules are unknown. Events to which they applied are withheld.
         if (resource === undefined) return declared.has(type) || facts === null
         if (facts === null) return false
         const { ownerClient, ownerSubject, scopes } = receiver

@@ -16,11 +16,17 @@ export interface CallerFacts<Fields extends object = object, Role extends string
        * none.
        */
       role: Role | null
-      /** The declared role and the account's role: an administrator may have both. */
+      /** The declared role and the account's role, because an administrator may have both. */
       roles: readonly Role[]
     }
   >
   client: Readonly<{ id: string; labels: Readonly<Partial<Record<string, string>>> }>
+}
+
+/** A caller whose claims may be known without the claims function. */
+export interface KnownCaller extends CallerFacts {
+  /** Replaces the result of the claims function. */
+  claims?: object | undefined
 }
 
 /** The caller of a request, as access rules see it. */
@@ -44,8 +50,8 @@ export type AccessRule<
 > = (caller: RuleCaller<Claims, Role>) => boolean | Condition<Fields & { createdBy: string }, Related>
 
 /**
- * Either one rule for both reading and writing, or one for each, or `of` a relation, which applies the rules of the
- * related row. Rows must be readable to be writable.
+ * Either one rule for both reading and writing, or one rule for each, or `of`: the relation to the row whose rules
+ * apply. Rows must be readable to be writable.
  */
 export type Access<
   Fields extends object,
@@ -97,7 +103,7 @@ export interface RowAccess {
 /** Returns which rows of a resource a caller can read and write. */
 export type AccessOf = (caller: Caller) => Promise<RowAccess>
 
-/** Returns the test of the rows in a collection that one caller can read. */
+/** Returns the test that selects the rows of a collection that one caller can read. */
 export type Reach = (of: { path: string }) => RowTest
 
 /** Returns a caller's id, for rules and `createdBy`. */
@@ -105,9 +111,9 @@ export const callerId = ({ clientId, subject }: Pick<Caller, 'clientId' | 'subje
   subject === clientId ? `client:${clientId}` : `user:${subject}`
 
 /** Returns the caller as rules see it. Throws if the claims function does. */
-export const ruleCaller = (claims: ClaimsOf<object>, caller: Caller, facts: CallerFacts): RuleCaller<never> => ({
+export const ruleCaller = (claims: ClaimsOf<object>, caller: Caller, facts: KnownCaller): RuleCaller<never> => ({
   id: callerId(caller),
-  claims: claims(facts) as never,
+  claims: (facts.claims ?? claims(facts)) as never,
   is: (role) => facts.user?.roles.includes(role) ?? false,
   may: (scope) => caller.scopes.has(scope),
 })
@@ -129,7 +135,7 @@ export function accessFor(access: DeclaredAccess, caller: Caller, facts: CallerF
   return { createdBy: about.id, read, write: access.write === access.read ? read : allOf(read, test(access.write)) }
 }
 
-/** Returns a test that passes the rows that pass both tests. */
+/** Returns a test that selects the rows that both tests select. */
 export function allOf(one: RowTest, other: RowTest): RowTest {
   if (one === passesAll || one === other) return other
   return other === passesAll ? one : { all: [one, other] }

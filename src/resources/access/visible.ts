@@ -20,9 +20,12 @@ import { allOf } from './rules.ts'
 
 /** The rows that a list request can return. */
 export interface Visible {
-  /** Combines the list's access rules, the filters along relations and the access rules of the related rows. */
+  /**
+   * The test that combines the list's access rules, the filters on related rows and the access rules of the related
+   * rows.
+   */
   read: RowTest
-  /** The filters alone, to which the list's cursors are bound. */
+  /** The filters on related rows. The list's cursors are valid only with the same filters. */
   related: readonly RelatedFilter[]
   /** The relations that the query follows, each with a test for the rows that the caller can read. */
   reached: Reached
@@ -34,9 +37,9 @@ const none = { related: [], reached: new Map(), isSortedByRelated: false }
 export const allVisible: Visible = { ...none, read: passesAll }
 
 /**
- * Returns the function that determines which rows a list request can return; undefined means all rows. Throws
- * INVALID_INPUT for invalid filters along relations, and 401 or 403 for a relation that the query follows and the caller
- * cannot read.
+ * Returns the function that determines which rows a list request can return; its result is undefined for all rows. It
+ * throws INVALID_INPUT for invalid filters on related rows, and 401 or 403 if the query follows a relation that the
+ * caller cannot read.
  */
 export function visibleRows(served: Served, relations: readonly Relation[], grammar: QueryGrammar) {
   const { accessOf, accessTo } = served
@@ -81,7 +84,7 @@ function mayFollow(query: Readonly<Record<string, unknown>>): boolean {
   return isDotted(query.sort) || isDotted(query.or)
 }
 
-/** Returns the filters along relations, and the relations that a query follows in filters, in `or` and in `sort`. */
+/** Returns the filters on related rows, and the relations that a query follows in filters, in `or` and in `sort`. */
 function followedBy(query: Record<string, unknown>, relations: readonly Relation[], grammar: QueryGrammar) {
   const { sort, or } = query
   const filters = grammar.related

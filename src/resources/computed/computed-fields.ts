@@ -83,13 +83,13 @@ export function computedOf(declared: ComputedDeclaration, fields: ConditionField
         { from: from as (row: object) => unknown, usesClock: from.length > 1 },
       ]),
     ),
-    initial: Object.fromEntries(totals.map(({ name, schema }) => [name, totalOf(schema, 0n)])),
+    initial: Object.fromEntries(totals.map(({ name, schema }) => [name, totalValue(schema, 0n)])),
     usesToday,
   }
 }
 
 /** Converts a total from the integer in its column to the value in representations. */
-export function totalOf(schema: TSchema, stored: bigint): unknown {
+export function totalValue(schema: TSchema, stored: bigint): unknown {
   const form = decimalFormOf(schema)
   return form ? decimalCodec(form.scale).decode(stored) : Number(stored)
 }

@@ -6,7 +6,9 @@ import { todayIn } from '../conditions/today.ts'
 import type { DeclaredComputed } from './options.ts'
 import type { Time } from './present.ts'
 
-/** Rewrites filters on computed conditions (such as `overdue=true`) as the conditions themselves, or as their negation. */
+/**
+ * Rewrites filters on computed conditions (such as `overdue=true`) as the conditions themselves, or as their negation.
+ */
 export interface ListConditions {
   resolve: (test: RowTest) => RowTest
   resolveQuery: (query: ListQuery) => ListQuery
@@ -39,8 +41,8 @@ export function listConditions({ whens }: DeclaredComputed, time: Time): ListCon
 }
 
 /**
- * Returns the test for a comparison of a field with 1 (true) or 0; `condition` is set if the field is a computed
- * condition.
+ * Rewrites a test that compares a computed condition with 1 (true) or 0 (false). Tests of other fields, for which
+ * `condition` is undefined, are returned unchanged.
  */
 function compared(test: ColumnTest, condition: RowTest | undefined): RowTest {
   if (condition === undefined) return test

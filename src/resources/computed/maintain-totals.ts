@@ -1,19 +1,21 @@
-// Updates stored sums and counts together with the rows that they cover.
+// Updates stored sums and counts in the writes to the rows that they sum or count.
 
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { RowId } from '../../storage/ids.ts'
+import { lockRows } from '../../storage/repeating-writes.ts'
 import { wideInteger } from '../../storage/rows/column-codec.ts'
 import { integerRows } from '../../storage/rows/integer-rows.ts'
 import type { Rows } from '../../storage/rows/rows.ts'
 import { rowFacts } from '../access/row-facts.ts'
 import { eventPublisher } from '../change-events.ts'
-import type { Announce, CollectionOptions, Declaration } from '../declaration.ts'
+import type { CollectionOptions, Declaration } from '../declaration.ts'
 import { idTypes } from '../id-types.ts'
 import { resourceRows } from '../resource-rows.ts'
-import { totalOf } from './computed-fields.ts'
+import { type Announce, publish, type RowHooks } from '../writes/hooks.ts'
+import { totalValue } from './computed-fields.ts'
 import type { DeclaredTotal } from './options.ts'
-import { limitOf, type TotalsTarget, totalsOver } from './total-sources.ts'
+import { maxTotal, type TotalsTarget, totalsOver } from './total-sources.ts'
 import type { Settle, TotalsUpdater } from './updater.ts'
 
 type Values = Readonly<Record<string, unknown>>
@@ -22,14 +24,25 @@ type Values = Readonly<Record<string, unknown>>
 interface Target extends TotalsTarget {
   rows: Rows
   announce: Announce
+  hooks: RowHooks | undefined
 }
 
 /** The amounts that a write adds to totals: by target, row id and total. */
 type Tally = Map<Target, Map<RowId, Map<DeclaredTotal, bigint>>>
 
-type Options = Pick<CollectionOptions, 'db' | 'queue' | 'random' | 'zone'>
+type Options = Pick<CollectionOptions, 'db' | 'queue' | 'random' | 'zone' | 'code'>
 
-/** Returns the updater for the rows of a resource; undefined if no total covers them. */
+function targetOf(target: TotalsTarget, all: readonly Declaration[], options: Options): Target {
+  const { declaration } = target
+  return {
+    ...target,
+    rows: resourceRows(options.db, declaration),
+    announce: eventPublisher(options, declaration, rowFacts(declaration, all)),
+    hooks: options.code?.hooksOf(declaration.path),
+  }
+}
+
+/** Returns the updater of the sums and counts over a resource's rows; undefined if there are none. */
 export function totalsUpdater(
   declaration: Declaration,
   all: readonly Declaration[],
@@ -37,25 +50,18 @@ export function totalsUpdater(
 ): TotalsUpdater | undefined {
   const over = totalsOver(declaration, all)
   if (over.length === 0) return undefined
-  const targets = over.map((target): Target => {
-    const { declaration: other } = target
-    return {
-      ...target,
-      rows: resourceRows(options.db, other),
-      announce: eventPublisher(options, other, rowFacts(other, all)),
-    }
-  })
+  const targets = over.map((target) => targetOf(target, all, options))
+  const inOrder = targets.toSorted((one, other) => (one.declaration.table < other.declaration.table ? -1 : 1))
   const { engine } = options.db
   const fields = [...new Set(targets.flatMap(fieldsOf))]
   const of = { table: declaration.table, idType: declaration.ids, columns: declaration.columns, fields }
-  // To avoid deadlocks, the rows with totals are locked first, in a fixed order, and then the written rows; deletions
-  // do the same.
+  // To avoid deadlocks, the rows with totals are locked first, in a fixed order, and then the written rows. Deletions
+  // use the same order.
   const lockShown = async (tx: Queryable, written: readonly Values[]) => {
-    for (const target of targets) {
+    for (const target of inOrder) {
       const ids = written.map((values) => idIn(values, target)).filter((id) => id !== null)
       const { table, ids: idType } = target.declaration
-      const shown = { table, idType, ids: [...new Set(ids)], fields: [], lock: engine.lockRows }
-      await integerRows(tx, engine, shown)
+      await lockRows(tx, engine, { table, idType, ids: [...new Set(ids)] })
     }
   }
   const settle = (tx: Queryable, before: readonly Values[], after: readonly Values[]): Settle => {
@@ -66,6 +72,7 @@ export function totalsUpdater(
   }
   const seen = (tx: Queryable, ids: readonly RowId[]) => integerRows(tx, engine, { ...of, ids })
   return {
+    lock: async (tx, ids, values = {}) => lockShown(tx, [...(await seen(tx, ids)), values]),
     created: async (tx, values) => {
       await lockShown(tx, [values])
       return settle(tx, [], [values])
@@ -123,7 +130,7 @@ function count(tally: Tally, targets: readonly Target[], values: Values, sign: 1
 async function store(
   tx: Queryable,
   tally: Tally,
-  { caller, now }: Parameters<Settle>[0],
+  by: Parameters<Settle>[0],
   removal: Parameters<Settle>[1],
   engine: Options['db']['engine'],
 ) {
@@ -137,11 +144,14 @@ async function store(
         const sum = BigInt(shown[total.name] ?? 0) + (byId.get(shown.id)?.get(total) ?? 0n)
         return [total.name, fitting(target, total, shown.id, sum)]
       })
-      const changed = await target.rows.update(tx, shown.id, Object.fromEntries(sums), {}, now)
+      const { hooks, rows } = target
+      const before = hooks?.changed && (await rows.readIn(tx, shown.id))
+      const changed = await rows.update(tx, shown.id, Object.fromEntries(sums), {}, by.now)
       if (changed === undefined) continue
-      const announce = () => target.announce(tx, 'updated', changed.row, caller, now)
-      if (changed.subscribed && removal) removal.updated({ table, id: shown.id }, announce)
-      else if (changed.subscribed) await announce()
+      const announce = () => publish(target.announce, tx, { table, change: 'updated', ...changed }, by)
+      if (removal) removal.updated({ table, id: shown.id }, announce)
+      else await announce()
+      if (before) await hooks?.changed?.(tx, before, changed.row, by)
       stored.push({ table, id: shown.id, row: changed.row })
     }
   }
@@ -150,9 +160,9 @@ async function store(
 
 /** Converts a total to its value in representations. Throws 422 if it is too large for its column. */
 function fitting({ declaration, reference }: Target, { name, field, schema }: DeclaredTotal, id: RowId, sum: bigint) {
-  const limit = limitOf(schema)
-  if (sum <= limit && sum >= -limit) return totalOf(schema, sum)
-  const message = `makes ${name} of the ${declaration.noun} ${id} larger than ${totalOf(schema, limit)}`
+  const limit = maxTotal(schema)
+  if (sum <= limit && sum >= -limit) return totalValue(schema, sum)
+  const message = `makes ${name} of the ${declaration.noun} ${id} larger than ${totalValue(schema, limit)}`
   throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', {
     errors: [{ field: field ?? reference, message }],
   })

@@ -35,7 +35,10 @@ export function computedErrors(declared: Declared): string[] {
   ]
 }
 
-/** Returns the errors of one list: `unique` cannot include computed fields, and no list can include derived fields. */
+/**
+ * Returns the errors in one list of fields: `unique` cannot include computed fields, and no list can include derived
+ * fields.
+ */
 function listedErrors(list: (typeof listNames)[number], declared: Declared): string[] {
   const { computed = {}, derived = {} } = declared
   return (declared[list] ?? []).flat().flatMap((field) => {
@@ -80,7 +83,7 @@ function sumErrors(name: string, { sum, as }: Record<string, unknown>): string[]
     : [`computed.${name}: as must be Decimal(precision, scale), Money(currency) or Type.Integer()`]
 }
 
-/** An ETag identifies a representation by the revision of its own row. */
+/** Conditions cannot name related rows, because an ETag contains only the revision of the row itself. */
 const relationRefusal =
   'is a relation, and the ETag of a row would not change with the related row: name fields of the row'
 

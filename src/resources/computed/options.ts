@@ -41,7 +41,7 @@ export type DerivedOptions<
   readonly [Name in keyof D]: {
     /** The schema of the field's values. */
     body: D[Name]
-    /** `clock` returns the time. A function that uses it is called for each response. */
+    /** `clock` returns the time. A function that uses the clock is called for each response. */
     from: (row: DerivedRow<B, Names, Ids>, clock: () => Date) => Static<D[Name]> | undefined
   }
 }
@@ -80,8 +80,8 @@ export interface DeclaredComputed {
 }
 
 /**
- * The fields in representations. `shownBody`: the body with the computed and derived fields. `shownKinds`: the column types
- * of all these fields except the derived ones.
+ * The fields in representations. `shownBody`: the body with the computed and derived fields. `shownKinds`: the column
+ * types of all these fields except the derived ones.
  */
 export interface Shown {
   shownBody: TObject
@@ -89,8 +89,8 @@ export interface Shown {
 }
 
 /**
- * Returns a declaration whose `body` also includes the computed and derived fields, and whose `kinds` also includes the
- * computed ones, for queries.
+ * Returns a declaration whose `body` also includes the computed and derived fields, and whose `kinds` also include the
+ * computed fields, for queries.
  */
 export const shownDeclaration = <D extends Shown>(declaration: D) => ({
   ...declaration,

@@ -16,8 +16,8 @@ export interface Time {
 export interface Presenter {
   present: (row: Row) => Row
   /**
-   * Returns what identifies the representation of a row in addition to the revision: the day, and the values of
-   * functions that use the clock.
+   * Returns text that, together with the revision, identifies a row's representation: the day, and a digest of the
+   * values of functions that use the clock. Undefined if the revision is enough.
    */
   variantOf: (presented: Row) => string | undefined
 }

@@ -4,7 +4,7 @@ import type { ResourceColumn, ResourceTable } from '../../storage/resource-table
 import { columnType } from '../column-types.ts'
 import type { Declaration } from '../declaration.ts'
 import { columnName } from '../table.ts'
-import { limitOf, sourceOf } from './total-sources.ts'
+import { maxTotal, sourceOf } from './total-sources.ts'
 
 /** Returns a table with the columns of its resource's sums and counts; `all` contains the resources of the service. */
 export function withTotals(table: ResourceTable, declaration: Declaration, all: readonly Declaration[]): ResourceTable {
@@ -26,7 +26,7 @@ export function withTotals(table: ResourceTable, declaration: Declaration, all: 
           table: source.table,
           reference: columnName(source.reference),
           column: source.field === null ? null : columnName(source.field),
-          limit: String(limitOf(schema)),
+          limit: String(maxTotal(schema)),
         },
       }),
     }

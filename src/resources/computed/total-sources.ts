@@ -1,4 +1,4 @@
-// The rows that each sum or count of a service covers, and the errors in these relations.
+// The relations and fields that a service's totals sum or count, and the errors in them.
 
 import type { TSchema } from 'typebox'
 import { decimalFormOf } from '../../http/decimal.ts'
@@ -16,7 +16,7 @@ export interface TotalsTarget {
   totals: readonly DeclaredTotal[]
 }
 
-/** Returns the relation to the rows that a total covers; undefined if there is none. */
+/** Returns the relation to the rows that a total sums or counts; undefined if there is none. */
 const relationOf = (declaration: Declaration, { relation }: DeclaredTotal, all: readonly Declaration[]) =>
   relationsToMany(declaration, all).find(({ name }) => name === relation)
 
@@ -32,8 +32,8 @@ export function totalsOver(child: Declaration, all: readonly Declaration[]): Tot
 }
 
 /**
- * Returns the table, the reference and the field that a total in a valid definition covers; undefined if there is no
- * such relation.
+ * Returns the table of the rows that a total sums or counts, their reference to the row with the total, and the summed
+ * field. Returns undefined if the total's relation does not exist.
  */
 export function sourceOf(declaration: Declaration, total: DeclaredTotal, all: readonly Declaration[]) {
   const relation = relationOf(declaration, total, all)
@@ -41,7 +41,7 @@ export function sourceOf(declaration: Declaration, total: DeclaredTotal, all: re
 }
 
 /** Returns the largest absolute value that a total's column may store. */
-export function limitOf(schema: TSchema): bigint {
+export function maxTotal(schema: TSchema): bigint {
   const form = decimalFormOf(schema)
   return form ? 10n ** BigInt(form.precision) - 1n : BigInt(Number.MAX_SAFE_INTEGER)
 }

@@ -2,7 +2,7 @@ import type { Queryable } from '../../storage/database.ts'
 import type { RowId } from '../../storage/ids.ts'
 import type { RowPrecondition } from '../../storage/rows/precondition.ts'
 import type { Row } from '../../storage/rows/rows.ts'
-import type { Deletion } from '../relations/reference.ts'
+import type { WriteBy } from '../writes/hooks.ts'
 import type { ListConditions } from './list-conditions.ts'
 import type { Presenter } from './present.ts'
 
@@ -14,9 +14,9 @@ export interface RowKey {
   id: RowId
 }
 
-/** How a deletion that affects several rows handles the rows that it updates. */
+/** How a deletion of several rows handles the rows whose totals it updates. */
 export interface RemovalUpdates {
-  /** Returns true for a row that is being deleted, so that its own totals no longer matter. */
+  /** Returns true for a row that is being deleted, whose own totals therefore no longer matter. */
   isGone: (row: RowKey) => boolean
   /**
    * Postpones an updated row's event until the end of the deletion. If the row was already updated, this event replaces
@@ -29,16 +29,19 @@ export interface RemovalUpdates {
  * Updates the totals that a write affects and returns the updated rows, each with a new revision and an event. Throws
  * 422 for a total that is too large.
  */
-export type Settle = (
-  by: Pick<Deletion, 'caller' | 'now'>,
-  removal?: RemovalUpdates,
-) => Promise<(RowKey & { row: Row })[]>
+export type Settle = (by: WriteBy, removal?: RemovalUpdates) => Promise<(RowKey & { row: Row })[]>
 
 /**
- * Maintains the sums and counts over the rows of a resource. Each function first locks the rows that have these totals,
- * before any row of the resource is locked. It returns the function to call after the write, in the same transaction.
+ * Maintains the sums and counts over the rows of a resource. Each function locks the rows that have these totals before
+ * any row of the resource is locked. All functions except `lock` return the function to call after the write, in the
+ * same transaction.
  */
 export interface TotalsUpdater {
+  /**
+   * Locks the rows whose totals include the rows with these ids or a row with `values`. Call it before locking rows of
+   * the resource, so that two writes never wait for each other.
+   */
+  lock: (tx: Queryable, ids: readonly RowId[], values?: Values) => Promise<void>
   created: (tx: Queryable, values: Values) => Promise<Settle>
   /** Returns undefined if no row meets the precondition. */
   changed: (tx: Queryable, id: RowId, values: Values, precondition: RowPrecondition) => Promise<Settle | undefined>

@@ -27,7 +27,8 @@ interface Start {
 }
 
 /**
- * Ordering operators apply to plain strings and numbers, `prefix` to plain strings; none of them apply to enumerations.
+ * Permits ordering operators for strings and numbers, and `prefix` for strings, but none of them for enumerations. At
+ * run time, `operatorsOf` decides by the field's kind.
  */
 type Operators<V> = Equality<V> &
   (number extends V ? Order<V> : unknown) &
@@ -37,8 +38,8 @@ type Comparison<V> = [V] extends [Scalar] ? V | Operators<V> | null : Pick<Equal
 
 /**
  * A condition on rows, as data: a row must meet every member. A comparison with null or undefined matches no row. A
- * calendar day may be compared with `'today'`. The name of a relation holds the condition on the related row; rows
- * without a related row do not match, regardless of that condition.
+ * calendar day may be compared with `'today'`. A member named after a relation contains the condition on the related
+ * row; a row without a related row does not meet it.
  */
 export type Condition<Fields extends object, Related extends object = object> = {
   readonly [Name in keyof Fields | keyof Related]?: Name extends keyof Fields
@@ -53,14 +54,14 @@ export type Condition<Fields extends object, Related extends object = object> = 
   readonly all?: readonly Condition<Fields, Related>[] | null
 }
 
-/** The fields that a resource's conditions can name: those in its body and those that the service maintains. */
+/** The fields that all conditions on a resource can name: those of its body, `id`, `createdAt` and `updatedAt`. */
 export type FieldsOf<B extends TObject, Ids extends IdType = 'integer'> = BodyOf<B, Ids> & {
   id: IdOf<Ids>
   createdAt: string
   updatedAt: string
 }
 
-/** The values of a body. References to the same collection have its type of ids. */
+/** The values of a body. References to the same collection have the type of its ids. */
 export type BodyOf<B extends TObject, Ids extends IdType = 'integer'> = [Ids] extends ['uuid']
   ? { [F in keyof Static<B>]: F extends OwnReferences<B> ? string | Extract<Static<B>[F], undefined> : Static<B>[F] }
   : Static<B>

@@ -23,8 +23,8 @@ export function conditionTest(condition: unknown, context: ConditionContext): Ro
 }
 
 /**
- * Returns a condition as an SQL expression, which is true or false for every row; `table` is the table's name in the
- * statement. Throws `ConditionError`.
+ * Returns a condition as an SQL expression that is true or false for each row, never null; `table` is the table's name
+ * in the statement. Throws `ConditionError`.
  */
 export const conditionSql = (condition: unknown, context: ConditionContext & { table?: string }): RawBuilder<boolean> =>
   testSql(conditionTest(condition, context), { table: context.table })

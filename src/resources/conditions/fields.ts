@@ -11,7 +11,8 @@ export interface ConditionField {
   schema: TSchema
   on: TestedColumn
   /**
-   * The companion column, if it has an index. The index finds candidate rows, whose values are then compared exactly.
+   * For exact comparisons: the case-folded companion column, if there is one. Its index finds candidate rows, whose
+   * exact text is then compared.
    */
   index?: TestedColumn
 }
@@ -22,11 +23,14 @@ export type ConditionFields = Readonly<Record<string, ConditionField>>
 export interface ConditionRelation {
   step: RelationStep
   fields: ConditionFields
-  /** Relations of the related row. Conditions take only one step, but a collection may take its rules from another. */
+  /**
+   * Relations of the related row. A condition follows only one relation, but access rules taken from a referenced
+   * collection may follow another.
+   */
   relations?: ConditionRelations
 }
 
-/** Returns the step from a table's rows along one of their references. */
+/** Returns the step from a table's rows to the rows that one of their references refers to. */
 export const relationStep = (of: {
   name: string
   field: string
@@ -52,8 +56,8 @@ export interface ConditionDeclaration {
 }
 
 /**
- * How conditions compare text: `letters` compares exactly, for access rules; `folded` ignores case and Unicode form,
- * for filters, if the field has a companion column.
+ * How conditions compare text: `letters` compares exactly, as in access rules; `folded` ignores case and Unicode form,
+ * as in filters, if the field has a companion column.
  */
 export type TextComparison = 'letters' | 'folded'
 

@@ -16,13 +16,13 @@ import { operatorsOf, readValue } from './values.ts'
 /** The context in which conditions are read. */
 export interface ConditionContext {
   fields: ConditionFields
-  /** The relations that conditions can follow, one step at a time. */
+  /** The relations that conditions can follow. A condition on a related row cannot follow another. */
   relations?: ConditionRelations
   /** The error messages for relations that the conditions cannot follow. */
   refused?: ReadonlyMap<string, string>
   /**
-   * Returns the current day, such as `2026-03-01`. Called only if the condition compares with `'today'`; it must then
-   * be set.
+   * Returns the current day, such as `2026-03-01`. Required if the condition compares with `'today'`; otherwise never
+   * called.
    */
   today?: () => string
 }
@@ -61,9 +61,7 @@ const isAbsent = (value: unknown): value is null | undefined => value === null |
 const isObject = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value))
 
-/**
- * Reads the members of a condition, all of which must hold. `path` is the place of the condition, for error messages.
- */
+/** Reads the members of a condition, all of which must hold. `path` is the condition's path, for error messages. */
 function readMembers(condition: unknown, path: string, depth: number, reading: Reading): RowTest {
   const { fields, relations = {}, refused, errors } = reading
   if (depth > maxCondition.depth) return refuse(errors, '', `is nested more than ${maxCondition.depth} levels deep`)
@@ -84,7 +82,7 @@ function readMembers(condition: unknown, path: string, depth: number, reading: R
   )
 }
 
-/** Reads the condition on a related row, which cannot name further relations: conditions take one step. */
+/** Reads the condition on a related row. That condition cannot follow further relations. */
 function readRelation(
   { step, fields }: ConditionRelation,
   value: unknown,
@@ -96,7 +94,7 @@ function readRelation(
   return relatedTest(step, readMembers(value, path, depth + 1, { ...reading, fields, relations: {} }))
 }
 
-/** Distinguishes groups from fields called `any` or `all`, which are never compared with a list. */
+/** Distinguishes groups from fields named `any` or `all`, which are never compared with a list. */
 const isGroup = (name: string, value: unknown, fields: ConditionFields): name is 'any' | 'all' =>
   (name === 'any' || name === 'all') && (Array.isArray(value) || !Object.hasOwn(fields, name))
 
@@ -154,11 +152,11 @@ function readOperator(
   }
   const values = readValues(field, operand, path, reading)
   const op = sqlOperators[operator] as TestOperator
-  // No row can have the value, so `=` matches no row and `<>` matches every row.
+  // No row can have such a value: `<>` matches every row, the other operators match none.
   if (values.length === 0) return op === '<>' ? passesAll : passesNone
   const test: ColumnTest = { on, op, values }
   if (field.index === undefined || (op !== '=' && op !== 'in')) return test
-  // Equal texts have equal keys, which are indexed.
+  // Equal texts are also equal when case-folded, so the index of the companion column can find them.
   const index: ColumnTest = { on: field.index, op, values: values.map((value) => caseFold(String(value))) }
   return { all: [index, test] }
 }
@@ -168,7 +166,7 @@ function readValues(field: ConditionField, operand: unknown, path: string, readi
   const isList = Array.isArray(operand)
   const operands: unknown[] = isList ? operand : [operand]
   reading.size.values += operands.length
-  // A list that is too long is one error, not one per value.
+  // If there are too many values, they are not read; `readCondition` reports a single error.
   if (reading.size.values > maxCondition.values) return []
   return operands.flatMap((value, at) => {
     if (isAbsent(value)) return []

@@ -63,7 +63,7 @@ function readDay(value: unknown, today: (() => string) | undefined): ReadValue {
   return { error: `must be a day such as 2026-03-01${today ? ", or 'today'" : ''}` }
 }
 
-/** Accepts numbers as requests do: only those whose decimal digits a double preserves. */
+/** Accepts the same numbers as request bodies: those whose decimal digits a double preserves. */
 function readDecimal(schema: TSchema, value: unknown): ReadValue {
   if (typeof value !== 'string' && !Number.isFinite(value)) return { error: 'must be a decimal number' }
   const text = typeof value === 'string' ? value : decimalTextOf(value as number)

@@ -4,8 +4,8 @@ import type { Served } from '../declaration.ts'
 type Values = Record<string, unknown>
 
 /**
- * Returns the declared fields of a body: ignores unknown and read-only fields, sets absent fields to their default or
- * null, and normalizes values, such as instants to UTC.
+ * Returns the values of all declared fields: normalized (instants to UTC, for example), with the default or null for
+ * absent fields. Ignores unknown members of the body.
  */
 export function bodyValues({ fieldNames, normalizers, complete }: Served, body: Values): Values {
   const values: Values = {}
@@ -29,11 +29,12 @@ export function rejectInvalidMembers({ fieldNames, check }: Served, body: Values
 }
 
 /**
- * Returns true unless a patch member is null, which removes the field, or an object, which patches the existing object.
+ * Returns true for a patch member that replaces the field: neither null, which removes the field, nor an object, which
+ * patches it.
  */
 const isCompleteValue = (value: unknown) => typeof value !== 'object' || Array.isArray(value)
 
-/** Validates the merged resource as PUT would and returns its values. */
+/** Validates a complete resource, such as the result of a merge, against the body schema. Returns its values. */
 export function validated(served: Served, merged: Values): Values {
   const present = served.fieldNames.filter((name) => merged[name] !== null && merged[name] !== undefined)
   const candidate = Object.fromEntries(present.map((name) => [name, merged[name]]))

@@ -7,13 +7,13 @@ import type { Queryable } from '../../storage/database.ts'
 export type Next = (name: string) => Promise<number>
 
 /**
- * Returns true for a function of `set` or `defaults` that awaits `next()` and must therefore run in the transaction
- * that creates the row.
+ * Returns true for an async function of `set` or `defaults`. It awaits `next()`, so it must run in the transaction that
+ * creates the row.
  */
 export const isCounting = (value: unknown): value is (context: object) => Promise<unknown> =>
   types.isAsyncFunction(value)
 
-/** The `next` of functions that run before the transaction; it always throws. */
+/** The `next` of functions that are not async; it always throws. */
 export const nextOutside: Next = () => {
   throw new Error('next() needs an async function: write async ({ next }) => … await next(name)')
 }
@@ -29,10 +29,7 @@ export async function counted(tx: Queryable, run: (context: { next: Next }) => P
   let isOpen = true
   const next: Next = async (name) => {
     if (!isOpen) throw new Error('next() was called after the creation')
-    if (typeof name !== 'string' || name === '' || name.length > maxNameLength || !isStorableText(name)) {
-      throw new Error(`next() needs the name of a counter, with 1 to ${maxNameLength} characters`)
-    }
-    return nextValue(tx, name)
+    return nextNumber(tx, name)
   }
   const tracked: Next = (name) => {
     const value = next(name)
@@ -40,7 +37,7 @@ export async function counted(tx: Queryable, run: (context: { next: Next }) => P
     return value.finally(() => pending.delete(value))
   }
   const result = run({ next: tracked }).then((value) => ({ value }))
-  // The caller still receives a rejection; this only keeps an early rejection from being reported as unhandled.
+  // The caller still receives the rejection; this only prevents an early rejection from being reported as unhandled.
   result.catch(() => {})
   try {
     for (;;) {
@@ -52,6 +49,14 @@ export async function counted(tx: Queryable, run: (context: { next: Next }) => P
   } finally {
     isOpen = false
   }
+}
+
+/** Returns the next number of a counter. Throws for an invalid name. */
+export async function nextNumber(tx: Queryable, name: string): Promise<number> {
+  if (typeof name !== 'string' || name === '' || name.length > maxNameLength || !isStorableText(name)) {
+    throw new Error(`next() needs the name of a counter, with 1 to ${maxNameLength} characters`)
+  }
+  return nextValue(tx, name)
 }
 
 const nextTurn = () => new Promise<undefined>((resolve) => setImmediate(resolve, undefined))

@@ -11,9 +11,9 @@ import { described } from './described.ts'
 export interface CreationContext<Claims = object, Role extends string = string> {
   /** The caller who creates the row, with the claims that access rules see. */
   caller: RuleCaller<Claims, Role>
-  /** Returns the time of the creation. */
+  /** Returns the current time. */
   clock: () => Date
-  /** Returns the next number of a counter, for async functions. */
+  /** Returns the next number of a counter; only async functions can use it. */
   next: Next
 }
 
@@ -58,13 +58,13 @@ export interface GivenFields<Set extends string, Defaulted extends string> {
   defaults?: { readonly [F in Defaulted]?: unknown }
 }
 
-/** `set` and `defaults`, after their types have been checked. */
-export type Values = Readonly<Record<string, unknown>>
+/** The values and functions of `set` or `defaults`, by field. */
+export type CheckedValues = Readonly<Record<string, unknown>>
 
 interface Declared {
   body: TObject
-  set?: Values
-  defaults?: Values
+  set?: CheckedValues
+  defaults?: CheckedValues
   unique: readonly string[]
 }
 
@@ -82,8 +82,8 @@ export function creationErrors({ body, set = {}, defaults = {}, unique }: Declar
 }
 
 /**
- * Returns the errors in the value that `option` gives to a field; only with `overrides` may the schema also have a
- * default.
+ * Returns the errors in the value that `option` gives to a field. The field's schema may have a default only if
+ * `overrides` is set.
  */
 export function valueErrors(
   option: string,
@@ -107,14 +107,14 @@ export function valueErrors(
 }
 
 /** Returns the body schema with the fields of `set` marked as read-only. */
-export function withCreation(body: TObject, set: Values): TObject {
+export function withCreation(body: TObject, set: CheckedValues): TObject {
   return withProperties(body, (field, schema) =>
     Object.hasOwn(set, field) ? described(schema, 'set by the service', { readOnly: true }) : schema,
   )
 }
 
 /** Returns the body schema of a POST: without the fields of `set`, and with those of `defaults` optional. */
-export function creationOf(input: TObject, set: Values, defaults: Values): TObject {
+export function creationOf(input: TObject, set: CheckedValues, defaults: CheckedValues): TObject {
   if (Object.keys(defaults).length === 0) return withoutSet(input, set)
   const documented = withProperties(input, (field, schema) => {
     if (!Object.hasOwn(defaults, field)) return schema
@@ -128,7 +128,7 @@ export function creationOf(input: TObject, set: Values, defaults: Values): TObje
 }
 
 /** Returns a body schema without the fields of `set`, which clients cannot write. */
-export function withoutSet(schema: TObject, set: Values): TObject {
+export function withoutSet(schema: TObject, set: CheckedValues): TObject {
   if (Object.keys(set).length === 0) return schema
   const properties = Object.entries(schema.properties).filter(([field]) => !Object.hasOwn(set, field))
   const required = schema.required?.filter((field) => !Object.hasOwn(set, field)) ?? []
@@ -147,14 +147,14 @@ const withProperties = (body: TObject, change: (field: string, schema: TSchema) 
 
 type Body = Record<string, unknown>
 
-/** Fields that bodies cannot contain: the fields of `set`, files, and the fields that a view hides. */
+/** Fields that a body may not set: the fields of `set`, files, and the fields that a view hides. */
 export interface Unsettable {
-  set: Values
+  set: CheckedValues
   files: readonly { field: string }[]
   view?: { hidden: readonly string[] }
 }
 
-/** Returns a body without the fields that it cannot contain; the same object if there are none. */
+/** Returns the body without the fields that a body may not set, or the same object if it contains none of them. */
 export function settable({ set, files, view }: Unsettable, body: Body): Body {
   const isUnsettable = (field: string) =>
     Object.hasOwn(set, field) || files.some((file) => file.field === field) || (view?.hidden.includes(field) ?? false)

@@ -2,15 +2,16 @@ import type { TObject } from 'typebox'
 import type { Caller } from '../../http/policies/authenticate.ts'
 import { inputValidator } from '../../http/policies/body-parsing.ts'
 import { Problem } from '../../http/problems/problem.ts'
-import type { Queryable } from '../../storage/database.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
 import { type CallerFacts, type ClaimsOf, type RuleCaller, ruleCaller } from '../access/rules.ts'
 import { amended } from '../column-types.ts'
 import { counted, isCounting, nextOutside } from './counted.ts'
-import { settable, type Unsettable, type Values } from './creation.ts'
+import { type CheckedValues, settable, type Unsettable } from './creation.ts'
 
 type Body = Record<string, unknown>
 
 interface CreatorOptions {
+  db: Pick<Database, 'engine'>
   now: () => number
   factsOf: (caller: Caller) => Promise<CallerFacts>
 }
@@ -19,7 +20,7 @@ interface Created extends Unsettable {
   path: string
   noun: string
   input: TObject
-  defaults: Values
+  defaults: CheckedValues
   claims: ClaimsOf<object>
 }
 
@@ -29,15 +30,15 @@ export interface Creator {
   callerOf: ((caller: Caller) => Promise<RuleCaller<never>>) | undefined
   /** Completes a body before the transaction. */
   created: (body: Body, caller: RuleCaller<never> | undefined) => Body
-  /** Completes a body in the transaction, instead of `created`, if a function awaits `next()`. */
+  /** Completes a body in the transaction. Used instead of `created` if a function awaits `next()`. */
   createdIn: ((tx: Queryable, body: Body, caller: RuleCaller<never> | undefined) => Promise<Body>) | undefined
 }
 
 /**
- * Returns the creator of a resource. It throws 403 if a function of `set` returns nothing. If a function throws or
- * returns an invalid value, it throws an error, which becomes a 500.
+ * Returns the creator of a resource. The creator throws 403 if a function of `set` returns nothing. If a function
+ * throws or returns an invalid value, the creator throws an error, which becomes a 500.
  */
-export function creator(declaration: Created, { now, factsOf }: CreatorOptions): Creator {
+export function creator(declaration: Created, { now, factsOf, db: { engine } }: CreatorOptions): Creator {
   const { set, defaults, claims } = declaration
   const all = [...Object.values(set), ...Object.values(defaults)]
   if (all.length === 0) {
@@ -55,11 +56,15 @@ export function creator(declaration: Created, { now, factsOf }: CreatorOptions):
   }
   const given = { callerOf: hasFunctions ? callerOf : undefined, created }
   if (!all.some(isCounting)) return { ...given, createdIn: undefined }
+  // These errors are passed on unchanged: a timeout while waiting for the counter, for example, becomes a 503.
+  const isPassedOn = (error: unknown) => engine.isUnavailable(error) || engine.isLockTimeout(error)
   const createdIn: Creator['createdIn'] = async (tx, body, caller) => {
     const values: Body = {}
     for (const [field, value, place] of missing(declaration, body)) {
       values[field] = isCounting(value)
-        ? await counted(tx, ({ next }) => value({ caller, clock, next })).catch(failing(place))
+        ? await counted(tx, ({ next }) => value({ caller, clock, next })).catch((error) => {
+            throw isPassedOn(error) ? error : functionError(place, error)
+          })
         : resolved(value, place, { caller, clock, next: nextOutside })
     }
     return complete(body, values)
@@ -67,7 +72,7 @@ export function creator(declaration: Created, { now, factsOf }: CreatorOptions):
   return { ...given, createdIn }
 }
 
-/** Returns the fields to add to a body, each with its declared value and its place in the declaration. */
+/** Returns the fields to add to a body, each with its declared value and its path for error messages. */
 function missing(declaration: Created, body: Body): [field: string, value: unknown, place: string][] {
   const { path, set, defaults } = declaration
   const sent = settable(declaration, body)
@@ -105,10 +110,8 @@ function resolved(value: unknown, place: string, context: object): unknown {
   try {
     return value(context) ?? undefined
   } catch (cause) {
-    return failing(place)(cause)
+    throw functionError(place, cause)
   }
 }
 
-const failing = (place: string) => (cause: unknown) => {
-  throw new Error(`${place} threw an error`, { cause })
-}
+const functionError = (place: string, cause: unknown) => new Error(`${place} threw an error`, { cause })

@@ -43,7 +43,7 @@ function withDefaults(schema: Shape, input: unknown): unknown {
   return whole
 }
 
-/** Returns a function that fills in defaults for absent fields, in a copy. */
+/** Returns a function that fills in a body's defaults, at any depth. It does not modify its argument. */
 export function defaultFiller(body: TObject): (input: Values) => Values {
   return containsDefault(body as Shape) ? (input) => withDefaults(body as Shape, input) as Values : (input) => input
 }
@@ -68,7 +68,10 @@ export function inputOf<T extends TSchema>(schema: T): T {
   })
 }
 
-/** Returns the errors in a body's defaults: each default must be a value that a client could send. */
+/**
+ * Returns the errors in a body's defaults: each default must be a value that a client could send, and unique fields
+ * cannot have one.
+ */
 export function defaultErrors(body: TObject, unique: readonly string[]): string[] {
   return Object.entries(body.properties as Record<string, TSchema>).flatMap(([field, schema]) => {
     if (unique.includes(field) && hasDefault(schema as Shape)) {

@@ -1,7 +1,10 @@
 import type { TSchema } from 'typebox'
 import { amended } from '../column-types.ts'
 
-/** Returns a schema with a rule added to its description, such as `cannot be changed`, and with `keywords`. */
+/**
+ * Returns a schema with a rule, such as `cannot be changed`, added to its description, and with these additional
+ * keywords.
+ */
 export function described(schema: TSchema, rule: string, keywords: object = {}): TSchema {
   const { description } = schema as { description?: string }
   const text = description === undefined ? `${rule[0]?.toUpperCase()}${rule.slice(1)}` : `${description}; ${rule}`

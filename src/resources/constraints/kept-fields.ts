@@ -42,7 +42,10 @@ export function keptFieldErrors(declared: Declared & Lists): string[] {
   return [...unknown, ...revealing, ...guessable, ...marked]
 }
 
-/** Returns the body with `writeOnly` and the rule about immutable fields added to the schemas of those fields. */
+/**
+ * Returns the body schema in which the descriptions of write-only and immutable fields state their rules, and
+ * write-only fields are marked as `writeOnly`.
+ */
 export function withKeptFields({ body, writeOnly = [], immutable = [] }: Declared): TObject {
   const properties = Object.entries(body.properties).map(([field, schema]) => {
     if (writeOnly.includes(field))
@@ -53,21 +56,25 @@ export function withKeptFields({ body, writeOnly = [], immutable = [] }: Declare
   return amended(body, { properties: Object.fromEntries(properties) })
 }
 
-/** Returns the body schema of a PUT, in which the kept fields are optional; the same object if there are none. */
+/**
+ * Returns the body schema of a PUT, in which the kept fields are optional. If there are none, returns the schema
+ * unchanged.
+ */
 export function replacementOf(input: TObject, kept: readonly string[]): TObject {
   const required = input.required?.filter((field) => !kept.includes(field)) ?? []
   return kept.length > 0 ? amended(input, { required }) : input
 }
 
 /**
- * Returns the schema of a PATCH, which the handler validates. It is documented as a patch of the PUT's body or of
- * `whole`.
+ * Returns the schema of a PATCH body, whose members the handler validates. The OpenAPI document derives its schema from
+ * `whole` or, without it, from the body of the PUT.
  */
 export const patchOf = ({ input, patchable, replacement }: Declaration): TSchema =>
   Object.assign(Type.Object({}), input === replacement ? {} : { whole: patchable })
 
 /**
- * Returns the fields that keep their values if a PUT omits them, because the caller cannot see or must not change them.
+ * Returns the fields that keep their values if a PUT omits them: those that the caller cannot see or change, and those
+ * of `defaults`.
  */
 export function keptFields(declaration: Declaration, caller: Caller, id: RowId): readonly string[] {
   const { hides, writeOnly, immutable, set, defaults, files, writers, view, kinds } = declaration
@@ -75,7 +82,7 @@ export function keptFields(declaration: Declaration, caller: Caller, id: RowId):
   const foreign = writers?.kept(caller, id) ?? []
   const unsent = [...Object.keys(set), ...Object.keys(defaults), ...files.map(({ field }) => field)]
   const kept = [...hidden, ...foreign, ...writeOnly, ...immutable, ...unsent]
-  // A view may also hide sums and counts, which a write never contains.
+  // In a view, `writeOnly` may include hidden sums and counts, which are never written.
   return view ? kept.filter((field) => Object.hasOwn(kinds, field)) : kept
 }
 

@@ -51,8 +51,8 @@ export function lockCheck(
 }
 
 /**
- * Returns the function that locks the rows on which the lock of these rows depends, before the rows themselves, so that
- * a change to a related row and a change to these rows wait for each other.
+ * Returns a function that locks, in the database, the related rows that determine whether the given rows are locked.
+ * They must be locked before the given rows, so that changes to either run one after the other.
  */
 function othersLocker(locked: DeclaredLock, engine: Database['engine'], idType: IdType) {
   const levels: (readonly [of: RelationStep | undefined, targets: Map<string, RelationStep[]>])[] = []

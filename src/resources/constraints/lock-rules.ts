@@ -26,7 +26,7 @@ export function lockErrors({ body, ids = 'integer', locked, access }: Lockable):
   return checkCondition(locked, fields, { relations }).map((error) => `locked: ${error}`)
 }
 
-/** Returns the `locked` member of a declaration; `of` is the lock of the rows whose access rules apply. */
+/** Returns the `locked` member of a declaration. `of` is the lock of the rows from which the access rules are taken. */
 export function declaredLock(
   condition: unknown,
   { declaration, fields }: Following,

@@ -9,8 +9,8 @@ export interface DeclaredLock {
   fields: ConditionFields
   relations: ConditionRelations
   /**
-   * The rows that this resource's rows refer to and whose access rules apply here; if they are locked, the referring
-   * rows are too.
+   * The relation to the rows whose access rules apply to these rows, and the lock of those rows. If such a row is
+   * locked, the rows that refer to it are locked too.
    */
   of?: { step: RelationStep; locked: DeclaredLock }
 }

@@ -73,7 +73,7 @@ function maxBytesOf(schema: TSchema): number {
   const type = kind && columnType(kind)
   if (type?.folded) return maxLength * maxBytesPerCharacter
   if (choices) return Math.max(...choices.map((choice) => Buffer.byteLength(String(choice))))
-  // URLs have one byte per character; all other values have a fixed length.
+  // URLs have one byte per character; the values of all other types are short.
   return /^ur[il]$/.test(format ?? '') ? maxLength : 50
 }
 
@@ -84,7 +84,10 @@ export const tupleIndexes = (table: string, tuples: Declared['tuples'], folded: 
     return { index: tupleIndexName(table, columns), fields, columns }
   })
 
-/** Returns the 409 DUPLICATE_RESOURCE problem with the fields of the unique index in the error. */
+/**
+ * Returns the 409 DUPLICATE_RESOURCE problem, which names the fields of the violated unique index. Fields that a view
+ * hides are omitted unless all are hidden.
+ */
 export function duplicateProblem(
   engine: Engine,
   error: unknown,

@@ -5,7 +5,7 @@ import type { RowId } from '../../storage/ids.ts'
 
 /** Determines who can write which fields of a row, in addition to the scopes and access rules of its resource. */
 export interface Writers {
-  /** Fields whose changes by administrators are recorded. */
+  /** Fields whose changes by administrators are recorded in the audit log. */
   recorded: readonly string[]
   /** Another scope that permits PUT and PATCH. */
   orScope?: string
@@ -42,7 +42,9 @@ export function checkCreation(writers: Writers | undefined, body: Values, caller
   return recordedOf(writers, fields)
 }
 
-/** Returns the recorded fields that a write changes. Throws 403 if the caller cannot write one of the changed fields. */
+/**
+ * Returns the recorded fields that a write changes. Throws 403 if the caller cannot write one of the changed fields.
+ */
 export function checkChange(
   writers: Writers | undefined,
   row: Values,

@@ -1,11 +1,11 @@
-/** The option `keepDeleted`: a number of hours or days, such as `30 days`. */
+/** The `keepDeleted` option: a number of hours or days, such as `30 days`. */
 export type KeepTime = `${number} ${'hour' | 'hours' | 'day' | 'days'}`
 
 const form = /^([1-9]\d{0,4}) (hour|day)s?$/
 const unitMs = { hour: 3_600_000, day: 86_400_000 }
 const maxMs = 365 * unitMs.day
 
-/** Returns a time in milliseconds; undefined if it is malformed. */
+/** Converts the option to milliseconds; returns undefined if it is malformed. */
 function msOf(time: unknown): number | undefined {
   const [, count, unit] = form.exec(String(time)) ?? []
   return count === undefined ? undefined : Number(count) * unitMs[unit as keyof typeof unitMs]
@@ -13,7 +13,7 @@ function msOf(time: unknown): number | undefined {
 
 export const keepTimeOf = (time: KeepTime): number => msOf(time) as number
 
-/** Returns the error in the option `keepDeleted`, if there is one. */
+/** Returns the error in the `keepDeleted` option, if there is one. */
 export function keepTimeErrors({
   keepDeleted,
   operations = ['read'],

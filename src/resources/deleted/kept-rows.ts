@@ -11,7 +11,7 @@ import type { Declaration } from '../declaration.ts'
 import type { KeepRows } from '../relations/reference.ts'
 import { codecsOf } from '../table.ts'
 
-/** Returns the kind of each field's column, as the database records it. */
+/** Returns the kind of each field's column, as recorded in the database. */
 const kindsOf = ({ kinds, body }: Declaration): [field: string, kind: string][] =>
   Object.entries(kinds).map(([field, kind]) => [
     field,
@@ -29,7 +29,7 @@ export function keeper(declaration: Declaration, rows: Rows): KeepRows | undefin
     const own = { id, revision, shares_second: sharesSecond, created_at: createdAt, updated_at: updatedAt }
     return { kinds, cells: { ...stored, ...own } as KeptContent['cells'] }
   }
-  // JSON has no 64-bit integers.
+  // `JSON.stringify` rejects bigints.
   const textOf = (content: KeptContent) =>
     JSON.stringify(content, (_, value) => (typeof value === 'bigint' ? String(value) : value))
   return (tx, deleted, { caller, now }) => {
@@ -65,8 +65,8 @@ function castOf(kind: ColumnKind): CellCast {
 }
 
 /**
- * Returns the function that reads the content of a deleted row. A field whose type has changed since the deletion has no
- * value; sums and counts have the values of a new row.
+ * Returns the function that reads the content of a deleted row. A field whose type has changed since the deletion has
+ * no value; sums and counts have their initial values.
  */
 export function keptRowReader(declaration: Declaration): (content: string) => Row {
   const { columns, access, computed } = declaration

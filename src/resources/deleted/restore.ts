@@ -12,14 +12,15 @@ import { releaseFiles, restoreFiles } from '../../storage/stored-files.ts'
 import { validated } from '../constraints/body-values.ts'
 import { checkRules } from '../constraints/rules.ts'
 import type { Served } from '../declaration.ts'
-import type { RowRequest, Values } from '../writes/change.ts'
+import type { RowRequest } from '../writes/change.ts'
+import { asUnit } from '../writes/hooks.ts'
+import { addRow, type Values } from '../writes/row-writes.ts'
 import { writeUnit } from '../writes/write-unit.ts'
-import { addRow } from '../writes/writes.ts'
 import { keptColumns, keptRowReader } from './kept-rows.ts'
 
 /**
- * Returns the function that selects the deleted rows that a caller can see and restore: those that its access rules
- * would let it read and store.
+ * Returns a function that determines which deleted rows a caller can see, restore and erase: those that the access
+ * rules would let the caller write.
  */
 export function keptSelector({ declaration, accessOf, now }: Served) {
   const columns = keptColumns(declaration.view?.collection ?? declaration)
@@ -34,8 +35,8 @@ const notKept = ({ declaration }: Served, id: RowId) =>
   new Problem('RESOURCE_NOT_FOUND', `There is no deleted ${declaration.noun} ${id}`)
 
 /**
- * Returns the handler of POST …/restore, which inserts a deleted row again: with its id, its creator and the next
- * revision. The row must meet everything that a new row must meet.
+ * Returns the handler of POST …/restore, which inserts a deleted row again with its id, its creator and the next
+ * revision. The row must meet all requirements for new rows.
  */
 export function restorer(served: Served) {
   const { declaration, db, rows, prefix } = served
@@ -58,11 +59,13 @@ export function restorer(served: Served) {
       const values = storable(served, before)
       attempted = values
       const { table, noun } = declaration
-      // Only SQLite reuses ids, in tables that the service did not create.
+      // Ids are reused only by SQLite, in tables that the service did not create.
       if (await existsLocked(tx, db.engine, { table, id, test: passesAll }))
         throw new Problem('DUPLICATE_RESOURCE', `There is a new ${noun} ${id}`)
-      const row = await addRow(served, tx, values, { caller, now: kept.now, access, reach }, () =>
-        rows.restore(tx, { ...before, ...values }, kept.now),
+      const row = await asUnit(served.code, tx, { caller, now: kept.now }, (by) =>
+        addRow(served, tx, values, { ...by, access, reach }, (final) =>
+          rows.restore(tx, { ...before, ...final }, kept.now),
+        ),
       )
       if (declaration.files.length > 0) await restoreFiles(tx, { table, id })
       const headers = { location: `${prefix}${declaration.path}/${id}` }
@@ -71,7 +74,10 @@ export function restorer(served: Served) {
   }
 }
 
-/** Returns the values of a deleted row to store. Throws 422 if the row breaks the rules for bodies, which may have changed. */
+/**
+ * Returns the values with which to restore a deleted row. Throws 422 if the row breaks the rules for bodies, which may
+ * have changed since the deletion.
+ */
 function storable(served: Served, row: Row): Values {
   const values = validValues(served, row)
   checkRules(served.declaration, values)
@@ -83,7 +89,7 @@ function validValues(served: Served, row: Row): Values {
   try {
     return validated(served, row)
   } catch (error) {
-    // A missing field or a wrong type would be a 400, but the request has no body.
+    // A missing field or a wrong type in a body gets a 400, but this request has no body.
     if (!(error instanceof Problem)) throw error
     throw new Problem('VALIDATION_ERROR', 'The deleted resource no longer satisfies the rules for its fields', {
       ...(error.errors && { errors: error.errors }),
@@ -92,11 +98,11 @@ function validValues(served: Served, row: Row): Values {
   }
 }
 
-/** Returns the handler of the DELETE of a deleted row, which makes its deletion final. */
+/** Returns the handler of DELETE for a deleted row, which makes the deletion final. */
 export function eraser(served: Served) {
   const selectionFor = keptSelector(served)
   return async (request: RowRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    // As for a POST, because a deleted row has no entity tag.
+    // A deleted row has no entity tag, so preconditions are evaluated as for a POST.
     checkPostPreconditions(request)
     const { id } = request.params
     const kept = await selectionFor(request)

@@ -5,11 +5,11 @@ import { CursorText, Fields, keysetPage, linkHeader, PageLimit, type PageQuery }
 import { partialSchema } from '../../http/partial-schema.ts'
 import { malformedQuery, type ProblemCode } from '../../http/problems/problem.ts'
 import { requesterOf } from '../../http/requester.ts'
+import { capital } from '../../openapi/schemas.ts'
 import { readDeleted } from '../../storage/deleted-rows.ts'
 import type { DeletedRow } from '../../storage/tables/resources.ts'
 import type { Served } from '../declaration.ts'
 import { idParams } from '../id-types.ts'
-import { capital } from '../queries/bounds.ts'
 import { requireReadable } from '../relations/readable.ts'
 import { listItemSerializer, representation } from '../representation.ts'
 import type { RowRequest } from '../writes/change.ts'
@@ -30,7 +30,7 @@ function listRoute(served: Served, path: string): RouteOptions {
   const { name, readScope } = declaration
   const plural = name.replaceAll('-', ' ')
   const [selectionFor, read] = [keptSelector(served), keptRowReader(declaration)]
-  // A deleted resource has no links, because it has no URL.
+  // A deleted resource has no URL, so its representation has no links.
   const shown = { ...declaration, links: undefined }
   const itemOf = listItemSerializer({ ...served, declaration: shown as never })
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
@@ -84,7 +84,7 @@ function itemSchema({ declaration: { noun, ids } }: Served, shown: Served['decla
   )
 }
 
-/** Returns what the routes of a single deleted row have in common. */
+/** Returns the options that the routes of a single deleted row have in common. */
 function single({ declaration }: Served, operation: 'restore' | 'erase', summary: string) {
   const { name, noun, ids } = declaration
   return { tags: [name], operationId: operation + capital(noun), summary, params: idParams(ids) }

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { acquireSlot } from '../../files/slots.ts'
 import { matchesTag } from '../../http/headers/entity-tags.ts'
 import { callerOf } from '../../http/policies/authenticate.ts'
-import { Problem } from '../../http/problems/problem.ts'
+import { Problem, preconditionFailed } from '../../http/problems/problem.ts'
 import { responseEnd } from '../../http/server/response-end.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { Row } from '../../storage/rows/rows.ts'
@@ -10,7 +10,7 @@ import { type FileOwner, placeFile, releaseFile } from '../../storage/stored-fil
 import type { Served } from '../declaration.ts'
 import { type RowRequest, revise, writableRow } from '../writes/change.ts'
 import type { FileField, FileStorage, FileValue } from './file-field.ts'
-import { checkLength, receiveFile, type Upload, uploadType } from './upload.ts'
+import { checkLength, chunksOf, receiveFile, type Upload, uploadType } from './upload.ts'
 
 /** A file field with the context of its routes. */
 export interface ServedFile extends FileField {
@@ -26,7 +26,7 @@ export const noFile = ({ field, served }: ServedFile, { id }: Row) =>
   new Problem('RESOURCE_NOT_FOUND', `The ${served.declaration.noun} ${id} has no ${field}`)
 
 /**
- * Checks the preconditions of a write against the present file (RFC 9110 §13.1). Throws PRECONDITION_FAILED or
+ * Checks the preconditions of a write against the current file (RFC 9110 §13.1). Throws PRECONDITION_FAILED or
  * PRECONDITION_REQUIRED.
  */
 function checkPreconditions({ served, field }: ServedFile, { headers }: FastifyRequest, value: FileValue | null): void {
@@ -36,11 +36,13 @@ function checkPreconditions({ served, field }: ServedFile, { headers }: FastifyR
     throw new Problem('PRECONDITION_REQUIRED', 'Send If-Match with the ETag of the file, or If-None-Match: *')
   const isMatched = match === undefined || (value !== null && matchesTag(match, tagOf(value), 'strong'))
   const isNew = noneMatch === undefined || value === null || !matchesTag(noneMatch, tagOf(value), 'weak')
-  if (!isMatched || !isNew)
-    throw new Problem('PRECONDITION_FAILED', `The ${field} does not meet the preconditions of the request`)
+  if (!isMatched || !isNew) throw preconditionFailed(`The ${field}`)
 }
 
-/** Returns the row, if the caller may change it now and its file meets the preconditions. */
+/**
+ * Reads a row whose file is to be changed. Throws if the caller may not change the row, the row is locked, or its file
+ * does not meet the preconditions.
+ */
 async function changeableRow(file: ServedFile, request: RowRequest): Promise<Row> {
   const { served, field } = file
   const { id } = request.params
@@ -51,8 +53,8 @@ async function changeableRow(file: ServedFile, request: RowRequest): Promise<Row
 }
 
 /**
- * Handles PUT: stores the file, then makes it the row's file in one transaction. Throws before the body is read if the row
- * cannot be changed, and again if it has changed in the meantime.
+ * Handles PUT: stores the file, then makes it the row's file in one transaction. Before reading the body and again in
+ * the transaction, checks that the row can be changed, and throws if it cannot.
  */
 export async function uploadFile(file: ServedFile, request: RowRequest, reply: FastifyReply): Promise<FastifyReply> {
   const { served, storage } = file
@@ -61,8 +63,12 @@ export async function uploadFile(file: ServedFile, request: RowRequest, reply: F
   const type = uploadType(request, file)
   checkLength(request, file)
   acquireSlot(storage.uploads, callerOf(request), responseEnd(reply), 'uploads')
-  const received = await receiveFile({ served, storage, field: file, id, type }, request)
-  const before = await place(file, request, received, type).catch((error) => received.discardAfter(error))
+  const { headers } = request
+  const received = await receiveFile({ served, storage, field: file, id, type, headers }, chunksOf(request))
+  const before = await place(file, request, received, type).catch(async (error) => {
+    await received.discard()
+    throw error
+  })
   reply.header('etag', `"${received.sha256}"`)
   if (before !== null) return reply.code(204).send()
   const location = `${served.prefix}${served.declaration.path}/${id}/${file.field}`
@@ -84,7 +90,10 @@ export async function removeFile(file: ServedFile, request: RowRequest, reply: F
 
 type Placing = (tx: Queryable, owner: FileOwner, now: string) => Promise<void>
 
-/** Changes the file of a row, and releases the file that it had. Returns that file's value. */
+/**
+ * Changes or removes the file of a row, and releases the previous file. Returns the value of the previous file; null if
+ * there was none.
+ */
 async function changeFile(file: ServedFile, request: RowRequest, value: FileValue | null, placing?: Placing) {
   const { served, field } = file
   const { fieldNames, declaration } = served

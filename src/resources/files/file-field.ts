@@ -2,6 +2,7 @@ import { type TObject, type TSchema, Type } from 'typebox'
 import { knownTypes } from '../../files/media-types.ts'
 import type { SlotLimiter } from '../../files/slots.ts'
 import type { ResultStore } from '../../files/store.ts'
+import { jsonPart } from '../../http/multipart.ts'
 
 /** The options of a file field. */
 export interface FileOptions {
@@ -26,8 +27,8 @@ export interface FileField extends FileOptions {
 const maxFileBytes = 5 * 2 ** 30
 
 /**
- * Creates a field with a file of each row, which clients upload to and download from a URL of its own. In the row, the
- * field has the file's type, size and digest; it must be optional.
+ * Creates a field that stores one file per row. Clients upload and download the file at a separate URL; in the row, the
+ * field contains the file's type, size and digest. The field must be optional.
  */
 export function File({ maxBytes, types }: FileOptions) {
   const schema = Type.Object(
@@ -41,7 +42,7 @@ export function File({ maxBytes, types }: FileOptions) {
     },
     { description: `A file of at most ${maxBytes} bytes, written at its own URL`, readOnly: true },
   )
-  // Not enumerable, so that it does not appear in documents.
+  // Not enumerable, so that it does not appear in OpenAPI documents.
   return Object.defineProperty(schema, '~file', { value: { maxBytes, types } satisfies FileOptions })
 }
 
@@ -61,7 +62,7 @@ export const fileFieldsOf = ({ properties }: TObject): FileField[] =>
     return options ? [{ field, ...options }] : []
   })
 
-/** The options of `collection()` that may not name a file field. */
+/** The body, and the options of `collection()` that must not name a file field. */
 interface Declared {
   body: TObject
   writeOnly?: readonly string[]
@@ -92,8 +93,11 @@ export function fileErrors(declared: Declared): string[] {
       ...(unknown.length > 0
         ? [`the field ${field}: types has ${unknown.join(', ')}; use ${knownTypes.join(', ')}`]
         : []),
+      ...(field === jsonPart
+        ? [`the field ${field}: use another name; forms have a part ${field} for the fields`]
+        : []),
       ...(body.required?.includes(field)
-        ? [`the field ${field} must be Type.Optional(File(…)): new rows have no file`]
+        ? [`the field ${field} must be Type.Optional(File(…)): a row can be without the file`]
         : []),
       ...Object.entries(named)
         .filter(([, fields]) => fields.includes(field))

@@ -4,14 +4,14 @@ import { contentTypeOf, extensionOf } from '../../files/media-types.ts'
 import { sendFile } from '../../files/send-file.ts'
 import { callerOf } from '../../http/policies/authenticate.ts'
 import type { ProblemCode } from '../../http/problems/problem.ts'
+import { capital } from '../../openapi/schemas.ts'
 import { findFile } from '../../storage/stored-files.ts'
 import type { Served } from '../declaration.ts'
 import { idParams } from '../id-types.ts'
-import { capital } from '../queries/bounds.ts'
 import { type RowRequest, readableRow } from '../writes/change.ts'
 import { fileIn, noFile, removeFile, type ServedFile, uploadFile } from './change-file.ts'
 
-/** Adds the routes of the file fields: PUT, GET, HEAD and DELETE of `/invoices/{id}/scan`. */
+/** Adds the routes of the file fields: PUT, GET, HEAD and DELETE for URLs such as `/invoices/{id}/scan`. */
 export async function fileRoutes(app: FastifyInstance, served: Served): Promise<void> {
   const { files: storage, declaration } = served
   if (storage === undefined) throw new Error('Collections with files need a store')

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import { contentCheck } from '../../files/media-types.ts'
@@ -9,16 +10,22 @@ import { abandonUpload, addUpload, extendUpload, forgetFiles, type Uploaded } fr
 import type { Served } from '../declaration.ts'
 import type { FileField, FileStorage } from './file-field.ts'
 
-/** An upload extends its record at this interval while content arrives. */
+/** The interval at which an upload extends its record while content arrives. */
 const extendMs = 60_000
 
-/** Returns the media type of an upload. Throws UNSUPPORTED_MEDIA_TYPE unless the field allows it. */
-export function uploadType({ headers }: FastifyRequest, { types }: FileField): string {
+/**
+ * Returns the media type of a body, or of the part of a form with this name. Throws UNSUPPORTED_MEDIA_TYPE unless the
+ * field allows it.
+ */
+export function uploadType(
+  { headers }: Pick<FastifyRequest, 'headers'>,
+  { types }: Pick<FileField, 'types'>,
+  part?: string,
+): string {
+  const unsupported = (how: string, accepted: Record<string, string>) =>
+    new Problem('UNSUPPORTED_MEDIA_TYPE', `Send the ${part ?? 'file'} ${how}`, part ? {} : { headers: accepted })
   const coding = headers['content-encoding'] ?? 'identity'
-  if (coding.toLowerCase() !== 'identity')
-    throw new Problem('UNSUPPORTED_MEDIA_TYPE', 'Send the file uncompressed', {
-      headers: { 'accept-encoding': 'identity' },
-    })
+  if (coding.toLowerCase() !== 'identity') throw unsupported('uncompressed', { 'accept-encoding': 'identity' })
   if (headers['content-range'] !== undefined)
     throw new Problem('INVALID_INPUT', 'Content-Range is not supported: send the whole file')
   const [essence = '', ...parameters] = (headers['content-type'] ?? '').toLowerCase().split(';')
@@ -27,9 +34,7 @@ export function uploadType({ headers }: FastifyRequest, { types }: FileField): s
   const type = essence.trim()
   if (types.includes(type) && isUtf8) return type
   const accept = types.join(', ')
-  throw new Problem('UNSUPPORTED_MEDIA_TYPE', `Send the file as ${accept}${isUtf8 ? '' : ', text in UTF-8'}`, {
-    headers: { accept },
-  })
+  throw unsupported(`as ${accept}${isUtf8 ? '' : ', text in UTF-8'}`, { accept })
 }
 
 const tooLarge = ({ field, maxBytes }: FileField) =>
@@ -44,75 +49,76 @@ interface UploadTarget {
   served: Served
   storage: FileStorage
   field: FileField
-  id: RowId
+  /** The id of the row; undefined for a row that does not exist yet. */
+  id: RowId | undefined
   type: string
+  /** The headers that contain the digests of the file. */
+  headers: IncomingHttpHeaders
 }
 
-/** A complete upload, which no row refers to yet. */
+/** A complete upload that no row refers to yet. */
 export interface Upload extends Uploaded {
-  /** Removes the file unless a row refers to it, then throws the error. */
-  discardAfter: (error: unknown) => Promise<never>
+  /** Removes the file unless a row refers to it. If this fails, the sweep removes the file later. */
+  discard: () => Promise<void>
 }
 
 /**
- * Stores the body of a request, and checks its size, type and digests while it arrives. If it rejects, the store contains
- * no file. Throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, VALIDATION_ERROR for a different digest, or INVALID_INPUT if
- * the body ends early.
+ * Stores a file, and checks its size, type and digests while it arrives. If it rejects, the store contains no file.
+ * Throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, VALIDATION_ERROR for a different digest, or what `chunks` throws.
  */
-export async function receiveFile(target: UploadTarget, request: FastifyRequest): Promise<Upload> {
+export async function receiveFile(target: UploadTarget, chunks: AsyncIterable<Buffer>): Promise<Upload> {
   const { served, storage, id } = target
   const { db, declaration, now, random } = served
   const key = newOrderedId('fil', random, new Date(now()).toISOString())
-  await addUpload(db, key, { table: declaration.table, id }, now())
+  await addUpload(db, key, { table: declaration.table, id: id ?? unknownId }, now())
   const discard = async (writer?: ResultWriter) => {
     await writer?.discard()
-    // The commit of a lost connection may have succeeded.
+    // If the database connection was lost during a commit, the file may nevertheless belong to a row.
     if (!(await abandonUpload(db, key, now()))) return
     await storage.store.remove(key)
     await forgetFiles(db, [key])
   }
-  const discardAfter = async (error: unknown, writer?: ResultWriter): Promise<never> => {
-    // If this fails, the sweep removes the file later.
+  const writer = await storage.store.create(key)
+  try {
+    await copy(target, chunks, key, writer)
+    return { key, discard: () => discard().catch(() => {}), ...(await writer.finish()) }
+  } catch (error) {
     await discard(writer).catch(() => {})
     throw error
   }
-  const writer = await storage.store.create(key)
-  try {
-    await copyBody(target, request, key, writer)
-    return { key, discardAfter, ...(await writer.finish()) }
-  } catch (error) {
-    return discardAfter(error, writer)
-  }
 }
 
-async function copyBody(target: UploadTarget, request: FastifyRequest, key: string, writer: ResultWriter) {
-  const { served, field, type } = target
+/** The row id in the record of an upload whose row does not exist yet; no row has it. */
+const unknownId = ''
+
+async function copy(target: UploadTarget, chunks: AsyncIterable<Buffer>, key: string, writer: ResultWriter) {
+  const { served, field, type, headers } = target
   const { db, now } = served
   const content = contentCheck(type)
-  const digests = digestCheck(request.headers)
+  const digests = digestCheck(headers)
   let sizeBytes = 0
   let extendedAt = now()
-  for await (const chunk of chunksOf(request)) {
+  for await (const chunk of chunks) {
     sizeBytes += chunk.length
     if (sizeBytes > field.maxBytes) throw tooLarge(field)
-    if (!content.accepts(chunk)) throw otherContent(type)
+    if (!content.accepts(chunk)) throw otherContent(target)
     digests.update(chunk)
     await writer.write(chunk)
     if (now() - extendedAt < extendMs) continue
     extendedAt = now()
     await extendUpload(db, key, extendedAt)
   }
-  if (!content.ends()) throw otherContent(type)
+  if (!content.ends()) throw otherContent(target)
   digests.end()
-  // So that the record lasts until the store has completed the file.
+  // Extend the upload once more, so that the record lasts until the store has completed the file.
   if (!(await extendUpload(db, key, now()))) throw new Error(`The upload ${key} was abandoned`)
 }
 
-const otherContent = (type: string) =>
-  new Problem('UNSUPPORTED_MEDIA_TYPE', `The content of the file is not ${type}, which Content-Type declares`)
+const otherContent = ({ field: { field }, type }: UploadTarget) =>
+  new Problem('UNSUPPORTED_MEDIA_TYPE', `The content of the ${field} is not ${type}, which Content-Type declares`)
 
 /** Reads the body of a request. Does not destroy it on an error, so that the client can receive the response. */
-async function* chunksOf({ body }: FastifyRequest): AsyncGenerator<Buffer> {
+export async function* chunksOf({ body }: FastifyRequest): AsyncGenerator<Buffer> {
   if (body === undefined || body === null) return
   try {
     yield* (body as Readable).iterator({ destroyOnReturn: false })

@@ -2,13 +2,15 @@ import type { Static, TObject } from 'typebox'
 import type { IdOf, IdType, RowId } from '../../storage/ids.ts'
 import type { BodyOf } from '../conditions/condition.ts'
 
-/** The fields of a body, with the types of their values. */
+/** The names of a body's fields. */
 type Fields<B extends TObject> = keyof Static<B>
 type Value<B extends TObject, F extends Fields<B>, Ids extends IdType> = NonNullable<
   BodyOf<B, Ids>[F & keyof BodyOf<B, Ids>]
 >
 
-/** A row as it was served before: its fields by their current names; fields without a value are absent. */
+/**
+ * A row as it was served before the migration, with the current names of its fields. Fields without a value are absent.
+ */
 export type EarlierRow<Id extends RowId = RowId> = Readonly<Record<string, unknown>> & { readonly id: Id }
 
 /** How existing rows are migrated when the body schema changes. */

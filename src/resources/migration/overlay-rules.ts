@@ -16,13 +16,13 @@ interface OverlayOptions {
 }
 
 const nameForm = /^[a-z][a-z0-9_]*$/
-/** PostgreSQL truncates names at 63 bytes, and the longest ones made of one name are `<table>_created_at`. */
+/** PostgreSQL truncates names at 63 bytes; the longest name derived from the table alone is `<table>_created_at`. */
 const maxNameBytes = 52
 /** The longest index names are `<table>_<column>_key`. */
 const maxTableAndColumnBytes = 58
 const nameRule = `must be a lower-case name such as 'book_title', of at most ${maxNameBytes} characters a-z, 0-9 and _`
 
-/** Columns of every resource table, and names that an engine reserves in every table. */
+/** Columns that the service maintains itself, and names that an engine reserves in every table. */
 const reservedColumns = [
   ...['id', 'revision', 'created_at', 'updated_at', 'shares_second', 'created_by'],
   ...['rowid', 'oid', 'ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'],

@@ -50,7 +50,7 @@ export function overlayOf({ body, kinds, columns, codecOf }: Declared): Overlay 
 const creatorCheck = (stored: unknown) =>
   /^(user|client):./.test(String(stored)) ? undefined : 'must be a creator such as user:7 or client:crm'
 
-/** The lengths of values that a format determines. */
+/** The maximum lengths of values, by format. */
 const formatLengths: Readonly<Record<string, number>> = { date: 10, 'date-time': 24, uuid: 36, ipv4: 15, ipv6: 45 }
 
 interface Shape {
@@ -79,7 +79,7 @@ function limitOf(kind: ColumnKind, schema: TSchema): Overlay['limits'][string] {
   return { length, magnitude, isTime: kind === 'instant' || format === 'date' }
 }
 
-/** Returns a function that returns the error in a stored value, or undefined if the value is valid. */
+/** Returns the check of a field's stored values. The check returns an error message, or undefined for a valid value. */
 function valueCheck(
   kind: ColumnKind,
   schema: TSchema,

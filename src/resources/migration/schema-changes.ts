@@ -45,7 +45,10 @@ export function schemaChangesOf({ body, migrate }: Declared, store: StoreValue):
 /** Converts decimals to text, because they may have more digits than a JavaScript number can represent. */
 const constantOf = (stored: StoredCell) => (typeof stored === 'bigint' ? String(stored) : (stored as string | number))
 
-/** Returns a validator for the results of the functions in `migrate`. It throws `InvalidCell`. */
+/**
+ * Returns a function that calls a function of `migrate` and converts its result to the stored form. Throws
+ * `InvalidCell` if the called function throws or its result is invalid.
+ */
 function checkedValue({ properties }: TObject, field: string, store: StoreValue) {
   const check = inputValidator(Type.Object({ [field]: properties[field] as TSchema }), 'body')
   return (run: () => unknown): StoredCell => {
@@ -76,7 +79,7 @@ function rowOf(cells: StoredCells): EarlierRow {
 
 const scaleOf = (kind: string) => /^decimal with scale (\d+)$/.exec(kind)?.[1]
 
-/** Decodes a cell by its recorded kind, even if no declared field has that kind any more. */
+/** Decodes a cell by its recorded kind, even if no declared field has that kind anymore. */
 function decoded(kind: string, value: unknown): unknown {
   const scale = scaleOf(kind)
   if (scale !== undefined) return decimalCodec(Number(scale)).decode(value)

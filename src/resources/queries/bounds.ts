@@ -1,7 +1,6 @@
 import type { TObject, TSchema } from 'typebox'
+import { capital } from '../../openapi/schemas.ts'
 import { columnType, kindOf } from '../column-types.ts'
-
-export const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
 
 /**
  * The query parameter for one bound of a range: `minX` or `maxX` for numbers, `xAfter` or `xBefore` for dates and
@@ -41,7 +40,9 @@ interface QueryFields {
   ranges?: readonly string[]
 }
 
-/** Returns the names of a list's query parameters, except parameters with operators. */
+/**
+ * Returns the names of a list's query parameters, except `or`, `expand`, and those with operators or on related rows.
+ */
 export function queryNames(rules: QueryFields): string[] {
   const { body, filters = [], ranges = [] } = rules
   const bounds = ranges.flatMap((field) => boundsOf(field, body.properties[field]).map(({ name }) => name))

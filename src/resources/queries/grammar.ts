@@ -29,8 +29,8 @@ export interface QueryGrammar {
   /** The enumerations whose filter accepts several comma-separated values. */
   lists: ReadonlyMap<string, ConditionField>
   /**
-   * The relations by which the list can be filtered, by name. Relations to many rows are not included; they have lists of
-   * their own.
+   * The relations by which the list can be filtered, by name. Relations to many rows are not included; they have lists
+   * of their own.
    */
   related: ReadonlyMap<string, RelatedGrammar>
   /** True if the parameter `or` exists; a field named `or` takes its place. */

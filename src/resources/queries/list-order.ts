@@ -48,7 +48,7 @@ export const sortedRelations = (sort: string, relations: readonly Relation[]): R
   return toOne(relations).filter(({ name }) => names.has(name))
 }
 
-/** Reads a `sort` parameter. Throws INVALID_INPUT, which names the allowed fields. */
+/** Reads a `sort` parameter. Throws INVALID_INPUT for fields that are unknown or occur twice. */
 export function readSort(sort: string | undefined, rules: OrderRules, reached: Reached): Sort[] {
   if (!sort) return []
   const entries = entriesOf(sort)
@@ -63,13 +63,13 @@ export function readSort(sort: string | undefined, rules: OrderRules, reached: R
   }
   if (new Set(names).size < names.length) throw malformedQuery('sort', 'must name each field at most once')
   const isFirst = new Set<string>()
-  // Only the first term of a relation needs to separate the rows without a related row.
+  // One `missing` term per relation is enough to separate the rows without a related row.
   return found
     .flatMap((terms = []) => terms)
     .filter(({ field, along }) => along?.type !== 'missing' || (!isFirst.has(field) && isFirst.add(field)))
 }
 
-/** Returns the terms of an entry; undefined if the list cannot be sorted by it. */
+/** Returns the order terms for an entry in `sort`; undefined if the list cannot be sorted by it. */
 function termsOf({ field, descending }: Sort, rules: OrderRules, reached: Reached): Sort[] | undefined {
   if (rules.sorts.includes(field)) return [{ field, descending }]
   const [name, ...rest] = field.split('.')
@@ -92,14 +92,14 @@ const sortColumn = (field: string, { folded, columns }: Declaration) =>
 /** Returns the names and directions of an order, to which cursors are bound. */
 export const namesOfOrder = (order: readonly Sort[]) => order.map(({ field, descending }) => ({ field, descending }))
 
-/** Returns the values of a row by which a list is sorted, for the row's cursor. */
+/** Returns a row's sort-key values, which form its cursor. */
 export const cursorOf = (row: Row, order: readonly Sort[], { folded }: Pick<OrderRules, 'folded'>): Cursor['after'] =>
   order.map(({ field, along }, at) => {
     const value = row[along ? termMember(at) : field] as string | number
     return folded.includes(field) ? caseFold(String(value ?? '')) : value
   })
 
-/** Removes the values of related rows by which a list was sorted. */
+/** Removes the sort values of related rows. */
 export function removeTerms(rows: readonly Row[], order: readonly Sort[]): void {
   for (const [at, { along }] of order.entries()) {
     if (along) for (const row of rows) delete row[termMember(at)]
@@ -125,7 +125,7 @@ const isValue: Record<RelatedTerm['type'], (value: unknown) => boolean> = {
   uuid: isCanonicalUuid,
   integer: Number.isSafeInteger,
   number: (value) => typeof value === 'number',
-  // The stored integer, as text.
+  // The value is a stored integer as text.
   decimal: (value) => /^-?\d{1,18}$/.test(String(value)),
   text: (value) => typeof value === 'string',
 }

@@ -69,8 +69,8 @@ export function canFilter(schema: TSchema & { maxLength?: number; format?: strin
 }
 
 /**
- * Returns errors for a hidden field. Lists do not check the caller, so filtering or sorting by the field would reveal
- * its value.
+ * Returns the errors for a field that is hidden from some callers. The lists of filters, sorts and so on apply to all
+ * callers, so naming the field in one would reveal its value.
  */
 function hiddenFieldErrors(options: ResourceOptions, field: string): string[] {
   const lists = ['filters', 'ranges', 'search', 'sorts', 'listed'] as const

@@ -15,7 +15,7 @@ const nothing: Comparisons = { filters: [] }
 
 /**
  * Reads the parameters with operators, comma-separated enumeration values, and `or`. Throws INVALID_INPUT, which lists
- * every error.
+ * the errors.
  */
 export function readComparisons(query: Readonly<Record<string, unknown>>, grammar: QueryGrammar): Comparisons {
   const errors: FieldError[] = []
@@ -90,7 +90,10 @@ function readAlternatives(text: string, grammar: QueryGrammar, errors: FieldErro
   return tests.length === 1 ? (tests[0] as RowTest) : { any: tests }
 }
 
-/** Returns the field that a parameter compares, and the step to its row; undefined if there is no such parameter. */
+/**
+ * Returns the field that a parameter compares and, for a field of a related row, the step to that row. Returns
+ * undefined if there is no such parameter.
+ */
 function comparedIn(
   { fields, parameters, related }: QueryGrammar,
   name: string,

@@ -6,20 +6,20 @@ import { maxQuery, parameterNames, type QueryGrammar, type RelatedGrammar } from
 import { readComparison, readEnumeration } from './read-comparisons.ts'
 import { comparisonSchema, documentedText, equalitySchema } from './schemas.ts'
 
-/** The condition that a query sets for each row's related row. */
+/** A query's condition on the related rows of one relation. */
 export interface RelatedFilter {
   step: RelationStep
   declaration: Declaration
   test: RowTest
 }
 
-/** The rows along a relation that a caller can read. */
+/** The related rows that a caller can read. */
 export interface ReachedRows {
   /** Passes the rows that the caller can read. */
   read: RowTest
   /** Replaces comparisons with computed conditions by the conditions themselves. */
   resolve: (test: RowTest) => RowTest
-  /** The day, if a computed condition depends on it. */
+  /** Today's date in the service's time zone if a computed condition depends on it; otherwise undefined. */
   day: string | undefined
 }
 
@@ -28,7 +28,7 @@ export type Reached = ReadonlyMap<string, ReachedRows>
 
 type RelatedFilters = QueryGrammar['related']
 
-/** Reads the filters along relations, combined by relation. Throws INVALID_INPUT, which lists every error. */
+/** Reads the filters on related rows, combined by relation. Throws INVALID_INPUT, which lists every error. */
 export function readRelatedFilters(query: Readonly<Record<string, unknown>>, filters: RelatedFilters): RelatedFilter[] {
   const errors: FieldError[] = []
   const tests = new Map<RelatedGrammar, RowTest[]>()
@@ -72,8 +72,9 @@ function readFilter(
 }
 
 /**
- * Restricts the tests of related rows to rows that the caller can read. Must come before any simplification: a test that
- * every related row passes would otherwise become a test of the reference alone, which unreadable rows pass as well.
+ * Restricts the tests of related rows to rows that the caller can read. Must come before any simplification: a test
+ * that every related row passes would otherwise become a test of the reference alone, which passes even if the caller
+ * cannot read the related row.
  */
 export function restrictRelated(test: RowTest, reached: Reached): RowTest {
   if ('any' in test) return { any: test.any.map((part) => restrictRelated(part, reached)) }
@@ -83,7 +84,7 @@ export function restrictRelated(test: RowTest, reached: Reached): RowTest {
   return rows ? relatedTest(test.along, { all: [rows.resolve(test.related), rows.read] }) : passesNone
 }
 
-/** Returns the query parameters for filters along relations; `others` are the names of all other parameters. */
+/** Returns the query parameters for filters on related rows; `others` are the names of all other parameters. */
 export function relatedSchemas(filters: RelatedFilters, others: readonly string[]): Record<string, TSchema> {
   const schemas = [...filters].flatMap(([relation, { grammar }]) => {
     const along = `${relation}.`

@@ -38,8 +38,8 @@ export function comparisonSchemas(
 }
 
 /**
- * Returns a parameter with an operator or along a relation. It is documented unless generated clients would give it the
- * name of another parameter.
+ * Returns the schema of a parameter with an operator or on a related row. The parameter is documented unless generated
+ * clients would give it the name of another parameter.
  */
 export const documentedText = (name: string, schema: object, others: readonly string[]) =>
   asText(isNameTaken(name, others) ? undocumented : documentedAs(schema))
@@ -55,8 +55,8 @@ const isNameTaken = (name: string, others: readonly string[]) =>
   others.includes(name.replace(/[[.](\w)/g, (_, first: string) => first.toUpperCase()).replace(']', ''))
 
 /**
- * Returns the documentation for the filter by a field of a related collection; `along` is the name of the relation and
- * a dot.
+ * Returns the documentation for the filter by a field of a related collection; `along` is the name of the relation
+ * followed by a dot.
  */
 export function equalitySchema(field: ConditionField, isList: boolean, along: string): object {
   const several = isList ? '; several values separated by commas' : ''
@@ -107,7 +107,7 @@ const valuePatterns: Readonly<Record<string, string>> = {
 
 const forms = 'field:value or field[operator]:value, separated by commas'
 
-/** Returns the documentation for `or`. A pattern cannot express which days exist. */
+/** Returns the documentation for `or`. Its pattern cannot reject days that do not exist, such as 30 February. */
 function documentedAlternatives(grammar: QueryGrammar, example: Readonly<Record<string, unknown>>) {
   const names = Map.groupBy(parameterNames(grammar), (name) => valuePattern(name, grammar))
   const one = [...names].map(
@@ -140,7 +140,7 @@ function valuePattern(name: string, { fields, parameters, related }: QueryGramma
 const escaped = (choice: unknown) =>
   String(choice).replace(/[\\^$.*+?()[\]{}|/-]/g, (sign) => `\\x${sign.charCodeAt(0).toString(16)}`)
 
-/** Returns an example from the first fields that have one: `name:Desk lamp,price[from]:24.5`. */
+/** Returns an example with all fields that have one, such as `name:Desk lamp,price:24.5`; undefined if none has. */
 function exampleOf({ fields }: QueryGrammar, example: Readonly<Record<string, unknown>>): string | undefined {
   const known = [...fields.keys()].filter((name) => Object.hasOwn(example, name))
   return known.length > 0 ? known.map((name) => `${name}:${quoted(example[name])}`).join(',') : undefined

@@ -15,14 +15,14 @@ export interface CachedPage extends CachedResponse {
   /** The query that read the page, and the id and revision of each row read. */
   query: ListQuery
   marks: readonly Mark[]
-  /** The last transaction (`Changes`) when the page was read or checked; null without `Changes`. */
+  /** The number of the last transaction when the page was read or checked; null without `Changes`. */
   asOf: number | null
   /** Whether the page depends only on its URL and on the rows of the list's table. */
   isPlain: boolean
 }
 
-/** Returns whether a page is as new as the last transaction that may have changed it; false if that is unknown. */
-export const isUnchanged = ({ asOf }: CachedPage, changed: number | undefined): boolean =>
+/** Returns true if certainly no transaction has changed the page since `asOf`. */
+export const isPageUnchanged = ({ asOf }: CachedPage, changed: number | undefined): boolean =>
   changed !== undefined && asOf !== null && changed <= asOf
 
 /** Returns whether a page still has the same rows in the same revisions. */
@@ -33,16 +33,16 @@ export function sameMarks(marks: CachedPage['marks'], cached: CachedPage['marks'
   )
 }
 
-/** List pages by URL. */
+/** List pages by cache key: the URL, and whatever else the page depends on (see `keyOf`). */
 export interface PageCache {
   get: (url: string) => CachedPage | undefined
-  /** Caches and returns a page; evicts the least recently used pages. */
+  /** Caches and returns a page. If the cache is full, evicts the least recently used pages. */
   set: (url: string, page: CachedPage) => CachedPage
 }
 
 const maxCharacters = 4_000_000
 
-/** The rows that the caller can read: in the list, and along the relations of its query. */
+/** The rows that the caller can read: in the list, and through the relations in its query. */
 interface ReadBy {
   read: RowTest
   reached: Reached
@@ -60,10 +60,7 @@ export interface CachedPages {
 
 const digests = new WeakMap<RowTest, string>()
 
-/**
- * Returns a digest of a row test, a short part of a cache key. It is computed once per test object, such as the tests
- * of access rules.
- */
+/** Returns a digest of a row test, for cache keys. It is computed only once per test object. */
 function digestOf(test: RowTest): string {
   const known = digests.get(test)
   if (known !== undefined) return known

@@ -9,7 +9,7 @@ import { idTypes } from '../id-types.ts'
 import { expandOf, readExpanded } from '../relations/read-expanded.ts'
 import { notFound, type RowRequest, readableRow } from '../writes/change.ts'
 
-/** Returns true if the service caches no representations, because they depend on the day or on functions. */
+/** Returns true if representations may depend on the time. They are then not cached. */
 const isTimed = ({ declaration: { computed } }: Served) =>
   computed.usesToday || Object.keys(computed.derived).length > 0
 
@@ -31,7 +31,6 @@ export function read(served: Served, request: RowRequest, reply: FastifyReply): 
   const { id } = request.params
   const expanded = served.relations.length > 0 ? expandOf(request) : undefined
   if (expanded !== undefined) return readExpanded(served, request, reply, expanded)
-  // Representations that may depend on the time are not cached.
   const isUnconditional = isUnconditionalRead(request) && !isTimed(served)
   const cached = isUnconditional ? served.representations.get(id) : undefined
   if (cached) {
@@ -53,7 +52,7 @@ export function read(served: Served, request: RowRequest, reply: FastifyReply): 
   return undefined
 }
 
-/** Reads a row under access rules. Throws RESOURCE_NOT_FOUND also for a row that the caller may not read. */
+/** Reads a row under access rules. Throws RESOURCE_NOT_FOUND if it does not exist or the caller may not read it. */
 export async function readAllowed(
   served: Served,
   request: RowRequest,

@@ -1,5 +1,5 @@
 import type { Representation } from '../../http/fast-read.ts'
-import type { Changes } from '../../storage/database.ts'
+import type { ChangeTracker } from '../../storage/database.ts'
 import type { RowId } from '../../storage/ids.ts'
 
 /** Cached representations of a table's rows, by id. */
@@ -15,7 +15,7 @@ const [maxCharacters, fieldCharacters] = [8_000_000, 200]
 const noCache: Representations = { get: () => undefined, set: () => {} }
 
 /** Caches about eight megabytes, each representation until its row changes. Caches nothing without `changes`. */
-export function representationCache(table: string, changes: Changes | null): Representations {
+export function representationCache(table: string, changes: ChangeTracker | null): Representations {
   if (changes === null) return noCache
   const cached = new Map<RowId, { representation: Representation; asOf: number }>()
   let characters = 0

@@ -10,18 +10,21 @@ import type { Rows } from '../../storage/rows/rows.ts'
 import type { Reach } from '../access/rules.ts'
 import type { TotalsUpdater } from '../computed/updater.ts'
 import type { LockCheck } from '../constraints/lock-check.ts'
-import type { Announce, Declaration } from '../declaration.ts'
+import type { Declaration } from '../declaration.ts'
+import type { Announce, RowHooks } from '../writes/hooks.ts'
 import type { Deletion, KeepRows, OnDelete } from './reference.ts'
 import type { Child } from './relations.ts'
 
-/** A collection and what deletions need to know about it. */
+/** A collection, with what is needed to delete its rows. */
 export interface Removable {
   declaration: Declaration
   rows: Rows
   announce: Announce
+  /** The author's hooks; undefined if there are none. */
+  hooks: RowHooks | undefined
   /** The references to this collection. */
   children: readonly Child[]
-  /** Undefined if no totals cover its rows. */
+  /** Maintains the sums and counts that include its rows; undefined if there are none. */
   totals: TotalsUpdater | undefined
   /** Undefined if its rows are never locked. */
   lock: LockCheck | undefined
@@ -30,7 +33,7 @@ export interface Removable {
 }
 
 /** A deletion in progress. */
-export interface Removal {
+export interface DeletionContext {
   tx: Queryable
   engine: Engine
   /** Every collection of the service, in the order of declaration. */
@@ -38,7 +41,7 @@ export interface Removal {
   own: Removable
   /** The id of the row to delete. */
   id: RowId
-  /** The ids to delete in each collection, parents before their children. */
+  /** The ids to delete in each collection, in the order in which the collections are reached from the deleted row. */
   doomed: Map<Removable, RowId[]>
   /** How many more rows the deletion may delete or change. */
   left: number
@@ -48,10 +51,10 @@ export interface Removal {
 export const maxDependents = 1_000
 
 /**
- * Returns the references to a collection with this `onDelete` rule, each with the rows that refer to `ids` and will
- * remain.
+ * Returns the references with this `onDelete` rule to a collection, each with the rows that refer to `ids` and are not
+ * yet among the rows to delete.
  */
-const referring = ({ all, doomed }: Removal, parent: Removable, ids: readonly RowId[], rule: OnDelete) =>
+const referring = ({ all, doomed }: DeletionContext, parent: Removable, ids: readonly RowId[], rule: OnDelete) =>
   parent.children
     .filter(({ reference }) => reference.onDelete === rule)
     .map(({ declaration, reference: { field } }) => {
@@ -62,7 +65,7 @@ const referring = ({ all, doomed }: Removal, parent: Removable, ids: readonly Ro
     })
 
 /** Finds and locks the rows to delete together with the row. Throws RESOURCE_IN_USE if there are too many. */
-export async function findDoomed(removal: Removal): Promise<void> {
+export async function findDoomed(removal: DeletionContext): Promise<void> {
   const { tx, engine, own, id, doomed } = removal
   const found: [Removable, RowId[]][] = [[own, [id]]]
   for (const [parent, ids] of found) {
@@ -85,7 +88,7 @@ interface Users {
  * Throws RESOURCE_IN_USE if a remaining row has a `restrict` reference to a row to delete. The error counts only the
  * rows that the caller can read; of other rows, it reveals only that they exist.
  */
-export async function refuseInUse(removal: Removal, { caller, reach }: Deletion): Promise<void> {
+export async function refuseInUse(removal: DeletionContext, { caller, reach }: Deletion): Promise<void> {
   const { tx, engine, own, id, doomed } = removal
   const found = new Map<string, Users>()
   for (const [parent, ids] of doomed) {
@@ -125,7 +128,7 @@ function usersOf(name: string, { all, readable }: Users): string {
  * Finds and locks the rows that remain but lose references, and returns them with the fields to clear. Throws
  * RESOURCE_IN_USE if there are too many.
  */
-export async function findReleased(removal: Removal): Promise<Map<Removable, Map<RowId, string[]>>> {
+export async function findReleased(removal: DeletionContext): Promise<Map<Removable, Map<RowId, string[]>>> {
   const { tx, engine, doomed } = removal
   const released = new Map<Removable, Map<RowId, string[]>>()
   for (const [parent, ids] of doomed) {
@@ -143,7 +146,7 @@ export async function findReleased(removal: Removal): Promise<Map<Removable, Map
 
 /** Throws RESOURCE_LOCKED if one of the rows to delete or to change is locked. */
 export async function refuseLocked(
-  { tx, own, id, doomed }: Removal,
+  { tx, own, id, doomed }: DeletionContext,
   released: ReadonlyMap<Removable, ReadonlyMap<RowId, unknown>>,
 ): Promise<void> {
   const names = new Set<string>()
@@ -159,8 +162,8 @@ export async function refuseLocked(
   })
 }
 
-/** Counts rows towards the limit. */
-function spend(removal: Removal, rows: number): void {
+/** Counts rows towards the limit. Throws RESOURCE_IN_USE if it is exceeded. */
+function spend(removal: DeletionContext, rows: number): void {
   removal.left -= rows
   if (removal.left >= 0) return
   const { own, id } = removal

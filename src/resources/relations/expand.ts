@@ -17,7 +17,7 @@ const maxNames = 10
 /** Maximum number of related rows in one response. */
 const maxExpanded = 1_000
 
-/** Returns the `expand` parameter of a read; none if the resource has no relations. */
+/** Returns the schema of the `expand` parameter; none if the resource has no relations. */
 export const expandParameter = (relations: readonly Relation[]): Record<string, TSchema> => {
   const names = relations.map(({ name }) => name)
   if (names.length === 0) return {}
@@ -31,11 +31,11 @@ interface Expansion {
   below: Expansion[]
 }
 
-/** What `expand` needs to know about the collections in a version. */
+/** How `expand` accesses the collections in a version. */
 export interface Expandable {
   relationsOf: (declaration: Declaration) => readonly Relation[]
   rowsOf: (declaration: Declaration) => Rows
-  /** Returns the members of a row as in the collection's list. */
+  /** Returns the function that serializes a row as in the collection's list. */
   itemOf: (declaration: Declaration) => (row: Row) => object
   /** Returns the function that evaluates the collection's access rules; undefined if it has none. */
   accessOf: (declaration: Declaration) => AccessOf | undefined
@@ -51,10 +51,11 @@ interface Expanding extends Expandable {
 }
 
 /**
- * Parses an `expand` parameter. Throws INVALID_INPUT, which lists the allowed names, and 401 or 403 for collections
- * that the caller may not read. The result sends one query per relation, regardless of the number of rows, and throws
- * INVALID_INPUT if there are more related rows than a response may contain. It omits rows that the caller cannot read
- * under their access rules.
+ * Parses an `expand` parameter. Throws INVALID_INPUT for unknown or too many names, and 401 or 403 for collections that
+ * the caller may not read.
+ *
+ * The result reads related rows with one query per relation, regardless of the number of rows, and throws INVALID_INPUT
+ * if there are more related rows than a response may contain. It omits rows that access rules hide from the caller.
  */
 export function expander(
   declaration: Declaration,
@@ -140,7 +141,9 @@ async function membersOf(
   return (row) => Object.fromEntries(members.map(([name, of]) => [name, of(row)]))
 }
 
-/** Returns the test for the rows that the caller can read; undefined if the caller can read all of them. */
+/**
+ * Returns the test for the rows that the caller can read, and the requester; undefined if the caller can read all rows.
+ */
 function passingFor({ path }: Declaration, { readable, request, reply }: Expanding) {
   const test = readable?.get(path)
   return test === undefined || test === passesAll ? undefined : { test, requester: requesterOf(request, reply) }

@@ -7,8 +7,8 @@ import type { Expandable } from './expand.ts'
 import { relationsOf } from './relations.ts'
 
 /**
- * Returns what `expand` needs to know about the collections that a version serves under a prefix. Each collection is
- * prepared on first use.
+ * Returns how `expand` accesses the collections that a version serves under a prefix. Each collection is prepared on
+ * first use.
  */
 export function expandableOf(
   options: Pick<CollectionOptions, 'db' | 'factsOf' | 'now' | 'zone'>,

@@ -1,21 +1,22 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { callerOf } from '../../http/policies/authenticate.ts'
 import type { OperationLink } from '../../openapi/components.ts'
+import { capital } from '../../openapi/schemas.ts'
 import { idOrNone } from '../../storage/ids.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import type { Declaration, Relation, Served } from '../declaration.ts'
 import { idParams } from '../id-types.ts'
 import { lister } from '../list.ts'
 import { listQuerySchema, listRulesOf } from '../list-parameters.ts'
-import { capital } from '../queries/bounds.ts'
 import { listItemSerializer } from '../representation.ts'
+import { listOrStream } from '../streams/routes.ts'
 import { notFound, type RowRequest, readableRow } from '../writes/change.ts'
 import { requireReadable } from './readable.ts'
 
 /**
- * Returns `GET /customers/{id}/invoices`: the list of a collection, restricted to the rows that refer to one row. The
- * parameters, scope and items are those of `list`, the route of the whole list. Responds with 404 if the row does not
- * exist or the caller cannot read it.
+ * Returns a route such as `GET /customers/{id}/invoices`: the list of a collection, restricted to the rows that refer
+ * to one row. The parameters, scope and items are those of `list`, the route of the whole list. The route responds with
+ * 404 if that row does not exist or the caller cannot read it.
  */
 export function nestedList(parent: Served, child: Served, { field }: Relation, list: RouteOptions): RouteOptions {
   const { declaration } = child
@@ -27,8 +28,13 @@ export function nestedList(parent: Served, child: Served, { field }: Relation, l
     const filters = [{ field, op: '=' as const, value: idOrNone(id) }]
     return { filters, path: `${parent.prefix}${path}/${id}/${declaration.name}` }
   }
-  const { handler: send } = lister(child, rules, listItemSerializer(child), { within, expand: child.expand })
-  const handler = (request: FastifyRequest, reply: FastifyReply) => {
+  const serialize = listItemSerializer(child)
+  const { handler: send } = lister(child, rules, serialize, { within, expand: child.expand })
+  const check = async (request: FastifyRequest) => {
+    requireReadable(parent.declaration, request)
+    await readableRow(parent, (request as RowRequest).params.id, await parent.accessOf?.(callerOf(request)))
+  }
+  const page = (request: FastifyRequest, reply: FastifyReply) => {
     requireReadable(parent.declaration, request)
     const { id } = (request as RowRequest).params
     const respond = (row: Row | undefined) => {
@@ -40,6 +46,7 @@ export function nestedList(parent: Served, child: Served, { field }: Relation, l
     const found = parent.rows.find(id)
     return found instanceof Promise ? found.then(respond) : respond(found)
   }
+  const handler = listOrStream(child, { rules, serialize, within, check }, page)
   const about = {
     operationId: operationIdOf(declaration, parent.declaration),
     summary: `List the ${declaration.name.replaceAll('-', ' ')} of one ${noun}`,

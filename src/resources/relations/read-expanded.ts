@@ -9,8 +9,8 @@ export const expandOf = (request: FastifyRequest): string | undefined =>
   (request.query as { expand?: string }).expand || undefined
 
 /**
- * Responds with a row and the rows that `expand` lists. The response has no revision and therefore a weak ETag computed
- * from its content, because related rows can change while the row's revision stays the same.
+ * Responds with a row and the related rows that `expand` names. The response has a weak ETag computed from its content
+ * instead of a revision, because related rows can change while the row's revision stays the same.
  */
 export async function readExpanded(served: Served, request: RowRequest, reply: FastifyReply, text: string) {
   const expand = served.expand(text, request, reply)

@@ -6,7 +6,8 @@ import { idTypes } from '../id-types.ts'
 import { type OnDelete, type Reference, relationName } from './reference.ts'
 
 /**
- * Data that a reference's schema contains for `collection()`; not enumerable, so that it does not appear in documents.
+ * Data that a reference's schema carries for `collection()`; not enumerable, so that it does not appear in OpenAPI
+ * documents.
  */
 export interface RefDetails<C extends Collection | 'self' = Collection | 'self'> {
   to: C
@@ -43,11 +44,11 @@ export function Ref<C extends Collection | 'self'>(to: C, { onDelete = 'restrict
   return Object.defineProperty(schema, '~reference', { value: { to, onDelete } satisfies RefDetails }) as never
 }
 
-/** Returns what `Ref` stored in a schema; undefined for all other schemas. */
+/** Returns the details of a reference; undefined if the schema is not a reference. */
 export const refOf = (schema: TSchema): RefDetails | undefined =>
   (schema as { '~reference'?: RefDetails })['~reference']
 
-/** Returns the options; in them, references to the same collection have its type of ids. */
+/** Returns the options, with references to the same collection changed to its id type. */
 export function withOwnReferences<Options extends { ids?: IdType; body: TObject }>(options: Options): Options {
   const { ids = 'integer', body } = options ?? {}
   if (ids === 'integer' || !Object.hasOwn(idTypes, ids) || typeof body?.properties !== 'object') return options

@@ -41,8 +41,8 @@ const isCollection = (value: unknown): value is Collection =>
   typeof (value as Partial<Collection> | null)?.declaration?.table === 'string'
 
 /**
- * Returns errors for references inside objects and arrays, which are stored as JSON and which the database cannot
- * check.
+ * Returns an error for a field that contains references inside an object or array. The field is stored as JSON, so the
+ * database could not check them.
  */
 function nestedErrors(field: string, schema: TSchema): string[] {
   return containsReference(schema)

@@ -5,6 +5,7 @@ import type { RowPrecondition } from '../../storage/rows/precondition.ts'
 import type { RowTest } from '../../storage/rows/row-test.ts'
 import type { Deleted, Row } from '../../storage/rows/rows.ts'
 import type { Reach } from '../access/rules.ts'
+import type { WriteBy } from '../writes/hooks.ts'
 
 /** What happens to a row when the row that it refers to is deleted: see `Ref`. */
 export type OnDelete = 'restrict' | 'cascade' | 'setNull'
@@ -16,7 +17,7 @@ export interface Reference {
   field: string
   /** The name of the relation, such as `customer` for the field `customerId`. */
   name: string
-  /** The path of the collection that it refers to. */
+  /** The path of the collection that the field refers to. */
   path: `/${string}`
   noun: string
   table: string
@@ -42,16 +43,16 @@ export interface ReferenceCheck {
   /** Determines, before the transaction, which rows the caller can refer to; undefined means every row. */
   reachOf: (caller: Caller) => Promise<Reach> | undefined
   created: (tx: Queryable, values: Values, reach: Reach | undefined) => Promise<void>
-  /** Checks the references that a change sets or alters. Returns false if no row meets the precondition. */
+  /**
+   * Checks the references that a change sets or alters. Returns false if it finds that no row meets the precondition.
+   */
   changed: (tx: Queryable, row: ChangedRow, values: Values, reach: Reach | undefined) => Promise<boolean>
 }
 
 /**
  * Who deletes a row, when (ISO 8601), and which rows of other collections the caller can read (undefined means all).
  */
-export interface Deletion {
-  caller: Caller
-  now: string
+export interface Deletion extends WriteBy {
   reach: Reach | undefined
 }
 

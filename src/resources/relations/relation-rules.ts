@@ -28,14 +28,14 @@ function orderErrors(declaration: Declaration, at: number, declarations: readonl
     if (to !== undefined && to !== 'self' && to.declaration !== declarations[targetAt]) {
       return [`service: ${field} of ${path} refers to another collection at ${target} than resources lists: use one`]
     }
-    // Tables are created in this order, together with their foreign keys.
+    // Tables are created in the order of `resources`, each with its foreign keys.
     return targetAt > at
       ? [`service: ${field} of ${path} refers to ${target}, which must come before it in resources`]
       : []
   })
 }
 
-/** Returns the errors in the names of a declaration's relations to others. */
+/** Returns the errors about relations whose names conflict with other members, and about a parameter named `expand`. */
 export function nameErrors(declaration: Declaration, declarations: readonly Declaration[]): string[] {
   const { path, shownBody, references } = declaration
   const taken = [...Object.keys(shownBody.properties), ...references.map(({ name }) => name), ...ownMembers]

@@ -1,13 +1,13 @@
 import type { Declaration, Relation } from '../declaration.ts'
 import type { Reference } from './reference.ts'
 
-/** A reference to a collection, with the collection that declares it. */
+/** A reference, with the collection that declares it. */
 export interface Child {
   declaration: Declaration
   reference: Reference
 }
 
-/** Returns the references to a collection from these collections. */
+/** Returns the references to a collection, each with the collection in `among` that declares it. */
 export const childrenOf = ({ path }: Declaration, among: readonly Declaration[]): Child[] =>
   among.flatMap((declaration) =>
     declaration.references
@@ -16,8 +16,8 @@ export const childrenOf = ({ path }: Declaration, among: readonly Declaration[])
   )
 
 /**
- * Returns the relations between a collection and the collections that the version serves. Hidden reference fields
- * create no relation.
+ * Returns the relations of a collection to the readable collections of a version. Hidden reference fields create no
+ * relations.
  */
 export function relationsOf(declaration: Declaration, served: readonly Declaration[]): Relation[] {
   const toOne = declaration.references.flatMap(({ field, name, path }): Relation[] => {
@@ -29,8 +29,8 @@ export function relationsOf(declaration: Declaration, served: readonly Declarati
 }
 
 /**
- * Returns the relations to collections that have exactly one reference to this one. If a collection has several, it is
- * unclear which of them determines the rows of a nested list.
+ * Returns the relations to the readable collections that have exactly one reference to this collection. With several
+ * references, it would be unclear which of them determines the rows of a nested list.
  */
 export function relationsToMany(declaration: Declaration, served: readonly Declaration[]): Relation[] {
   const children = childrenOf(declaration, served)
@@ -45,7 +45,7 @@ export function relationsToMany(declaration: Declaration, served: readonly Decla
     }))
 }
 
-/** Returns true if some operation shows the collection's rows. */
+/** Returns true if at least one operation shows the collection's rows. */
 export const isReadable = ({ operations }: Declaration): boolean =>
   operations.includes('read') || operations.includes('list')
 

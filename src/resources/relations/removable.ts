@@ -12,12 +12,12 @@ import { childrenOf } from './relations.ts'
 import { remover } from './removal.ts'
 
 /**
- * Returns the rows and events of a resource, and the function that deletes its rows and handles the rows of `all` that
- * refer to them.
+ * Returns what is needed to delete rows of a resource, and the function that deletes them. The function also handles
+ * the rows of the collections in `all` that refer to them.
  */
 export function removable(
   declaration: Declaration,
-  options: Pick<CollectionOptions, 'db' | 'queue' | 'random' | 'now' | 'zone'>,
+  options: Pick<CollectionOptions, 'db' | 'queue' | 'random' | 'now' | 'zone' | 'code'>,
   all: readonly Declaration[],
 ): Removable & { remove: Remove } {
   const of = (one: Declaration): Removable => {
@@ -26,17 +26,27 @@ export function removable(
       ...{ declaration: one, rows, keep: withFiles(one, keeper(one, rows)) },
       announce: eventPublisher(options, one, rowFacts(one, all)),
       children: childrenOf(one, all),
+      hooks: options.code?.hooksOf(one.path),
       lock: lockCheck(one, options),
       totals: totalsUpdater(one, all, options),
     }
   }
   const own = of(declaration)
-  const needed = own.children.length > 0 ? all : [declaration]
-  const entries = needed.map((one) => [one, one === declaration ? own : of(one)] as const)
-  return { ...own, remove: remover(options.db, own, new Map(entries)) }
+  const removerAmong = (needed: readonly Declaration[]) =>
+    remover(options.db, own, new Map(needed.map((one) => [one, one === declaration ? own : of(one)])))
+  if (own.children.length === 0) return { ...own, remove: removerAmong([declaration]) }
+  let remove: Remove | undefined
+  return {
+    ...own,
+    // Prepared by the first deletion: preparing it for each version would make starts with many collections slower.
+    remove: (...removal) => {
+      remove ??= removerAmong(all)
+      return remove(...removal)
+    },
+  }
 }
 
-/** Returns a function that also keeps or releases the files of deleted rows. */
+/** Extends `keep` to the files of deleted rows: they are kept if the rows are kept, and otherwise released. */
 function withFiles({ table, files }: Declaration, keep: KeepRows | undefined): KeepRows | undefined {
   if (files.length === 0) return keep
   return async (tx, rows, deletion) => {
@@ -48,8 +58,7 @@ function withFiles({ table, files }: Declaration, keep: KeepRows | undefined): K
 }
 
 /**
- * Returns true if deleting a row may encounter locked rows: the row itself, or rows that would also be deleted or
- * changed.
+ * Returns true if deleting a row may affect locked rows: the row itself, or rows that would also be deleted or changed.
  */
 export function mayMeetLocks(declaration: Declaration, all: readonly Declaration[]): boolean {
   const seen = new Set([declaration])

@@ -1,27 +1,35 @@
 import type { Queryable } from '../../storage/database.ts'
+import type { Engine } from '../../storage/engine.ts'
 import type { RowId } from '../../storage/ids.ts'
 import type { RowPrecondition } from '../../storage/rows/precondition.ts'
 import type { RowKey, Settle } from '../computed/updater.ts'
-import type { Removable, Removal } from './dependents.ts'
+import type { DeletionContext, Removable } from './dependents.ts'
 import type { Remove } from './reference.ts'
 
-/** Returns the function that deletes rows of a collection to which no other collection refers. */
-export function simpleRemover(own: Removable): Remove {
-  const { rows, totals, lock, keep } = own
-  if (totals === undefined && lock === undefined && keep === undefined)
+/** Returns the function that deletes rows of a collection to which no collection refers. */
+export function simpleRemover(own: Removable, engine: Engine): Remove {
+  const { rows, totals, lock, keep, hooks } = own
+  const isHooked = hooks?.removing !== undefined || hooks?.removed !== undefined
+  if (totals === undefined && lock === undefined && keep === undefined && !isHooked)
     return (tx, id, precondition) => rows.remove(tx, id, precondition)
   return async (tx, id, precondition, deletion) => {
     const settle = await prepareRemoval(own, tx, id, precondition)
-    const removed = settle && (await rows.remove(tx, id, precondition))
+    if (settle === undefined) return undefined
+    const before = isHooked ? await rows.readIn(tx, id, { precondition, lock: engine.lockForRemoval }) : undefined
+    if (isHooked && before === undefined) return undefined
+    if (before) await hooks?.removing?.(tx, before, deletion)
+    const removed = await rows.remove(tx, id, before ? {} : precondition)
+    if (before && !removed) throw new Error(`A hook of ${own.declaration.path} deleted the row that is being deleted`)
     if (removed) await keep?.(tx, [removed.row], deletion)
     if (removed) await settle(deletion)
+    if (removed && before) await hooks?.removed?.(tx, before, deletion)
     return removed
   }
 }
 
 /**
- * Locks the rows with totals over a row, then the row itself. Throws RESOURCE_LOCKED if the row is locked against
- * deletion. Returns undefined if no row meets the precondition.
+ * Locks the rows whose totals include a row. Throws RESOURCE_LOCKED if the state of the row forbids its deletion.
+ * Returns the function that updates the totals; undefined only if no row meets the precondition.
  */
 export async function prepareRemoval(
   { totals, lock }: Removable,
@@ -35,8 +43,10 @@ export async function prepareRemoval(
   return settle
 }
 
-/** Prepares the totals that cover the rows deleted together with a row. */
-export async function lockTotals({ tx, own, id, doomed }: Removal): Promise<Settle[]> {
+/**
+ * Locks the rows whose totals include the dependent rows to delete, and returns the functions that update these totals.
+ */
+export async function lockTotals({ tx, own, id, doomed }: DeletionContext): Promise<Settle[]> {
   const settlements: Settle[] = []
   for (const [side, ids] of doomed) {
     const others = side === own ? ids.filter((one) => one !== id) : ids
@@ -46,6 +56,6 @@ export async function lockTotals({ tx, own, id, doomed }: Removal): Promise<Sett
   return settlements
 }
 
-/** Returns true for a row that is being deleted, so that its own totals no longer matter. */
-export const isDoomed = ({ doomed }: Removal, { table, id }: RowKey): boolean =>
+/** Returns true for a row that is being deleted, which needs no update of its own totals. */
+export const isDoomed = ({ doomed }: DeletionContext, { table, id }: RowKey): boolean =>
   [...doomed].some(([{ declaration }, ids]) => declaration.table === table && ids.includes(id))

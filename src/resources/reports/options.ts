@@ -18,7 +18,10 @@ type OneOf<Names extends string, V> = {
   [Name in Names]: { [Member in Name]: V } & { [Other in Exclude<Names, Name>]?: never }
 }[Names]
 
-/** Groups rows by the value of a field, or by a part of a day or instant in UTC: `{ month: 'due' }` gives `2026-11`. */
+/**
+ * Groups rows by the value of a field, or by a part of a day or instant in UTC: `{ month: 'due' }` yields values such
+ * as `2026-11`.
+ */
 export type GroupOption<Fields> = NamesOf<Fields, string | number | boolean> | OneOf<DatePart, TextNames<Fields>>
 
 /** Aggregates the rows of a group: counts them, or computes a sum, average, minimum or maximum. */
@@ -42,13 +45,16 @@ export interface ReportOptions<
 > {
   /** The report type, such as `revenue` or `revenue-by-month`. */
   name: string
-  /** The heading in documents; default: the name. */
+  /** The title of the report; by default, the name in words, such as `Revenue by month`. */
   title?: string
   /** The parameters of report requests, created with `Type.Object()`; default: none. */
   parameters?: P
-  /** Selects the rows; `true`, like the default, selects all of them. Must be a pure function of the parameters. */
+  /**
+   * Returns a condition that selects the rows, `true` (the default) for all rows, or `false` for none. Must be a pure
+   * function of the parameters.
+   */
   where?: (parameters: Static<P>) => boolean | Condition<ReportedFields<B, Computed, Ids>>
-  /** The columns to group by; rows are sorted in the same order. */
+  /** The columns to group by. The rows of the report are sorted by these columns, in the same order. */
   group?: Readonly<Record<string, GroupOption<ReportedFields<B, Computed, Ids>>>>
   /** The aggregates of each group or, without `group`, of all selected rows. */
   show?: Readonly<Record<string, ShowOption<ReportedFields<B, Computed, Ids>>>>

@@ -8,7 +8,9 @@ import { withStorageRules } from '../table.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
-/** Returns the JSON Schema of a report's parameters, and the function that validates them and fills in their defaults. */
+/**
+ * Returns the JSON Schema of a report's parameters, and the function that validates them and fills in their defaults.
+ */
 export function declaredParameters(declared: TObject) {
   const storable = withStorageRules(declared)
   const input = inputOf(storable)

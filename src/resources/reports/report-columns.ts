@@ -14,7 +14,7 @@ export type DatePart = keyof typeof dateParts
 export type Aggregate = 'sum' | 'avg' | 'min' | 'max'
 
 /** A column of a grouped report; `sql` is the expression to group by or to aggregate. */
-export interface GroupedColumn {
+export interface ResourceGroupedColumn {
   name: string
   type: CellType
   decimal?: DecimalForm
@@ -23,20 +23,20 @@ export interface GroupedColumn {
 }
 
 /** A column, or the reason why the field cannot be a column. */
-type Read = { column: GroupedColumn } | { error: string }
+type Read = { column: ResourceGroupedColumn } | { error: string }
 
-/** Counts the rows of a group. */
-export const countColumn = (name: string): GroupedColumn => ({ name, type: 'integer', sql: '*', role: 'count' })
+/** Returns the column that counts the rows of a group. */
+export const countColumn = (name: string): ResourceGroupedColumn => ({ name, type: 'integer', sql: '*', role: 'count' })
 
-/** Groups rows by the value of a field. */
+/** Returns the column that groups rows by the value of a field. */
 export function groupColumn(name: string, field: ConditionField): Read {
   if (field.kind === 'json') return { error: 'is an object or a list' }
-  // Groups 0 and -0 together; otherwise, PostgreSQL could return either.
+  // Turns -0 into 0: the two are equal, so PostgreSQL could return either for their group.
   const term = field.kind === 'number' ? `${quoted(field)} + 0` : quoted(field)
   return { column: { name, ...cellOf(field), sql: term, role: 'group' } }
 }
 
-/** Groups rows by a part of a day, or of an instant in UTC. */
+/** Returns the column that groups rows by a part of a day, or of an instant in UTC. */
 export function datePartColumn(name: string, part: string, field: ConditionField): Read {
   if (!Object.hasOwn(dateParts, part)) {
     return { error: `cannot be grouped by ${part}: use ${Object.keys(dateParts).join(', ')}` }
@@ -46,7 +46,9 @@ export function datePartColumn(name: string, part: string, field: ConditionField
   return { column: { name, type, sql: `substr(${quoted(field)}, 1, ${dateParts[part as DatePart]})`, role: 'group' } }
 }
 
-/** Aggregates the values of a field: numbers and decimals; `min` and `max` also accept days and instants. */
+/**
+ * Returns the column that aggregates a field: a number or a decimal or, with `min` and `max`, also a day or an instant.
+ */
 export function aggregateColumn(name: string, aggregate: string, field: ConditionField): Read {
   if (!isAggregate(aggregate)) return { error: `has no ${aggregate}: use ${aggregates.join(', ')}` }
   const order = columnType(field.kind).range?.(field.schema)
@@ -58,10 +60,10 @@ export function aggregateColumn(name: string, aggregate: string, field: Conditio
   return { column: { name, ...cellOf(field), sql: term, role: aggregate } }
 }
 
-/** The decimal places that an average has in addition to those of its field. */
+/** How many more decimal places an average has than its field. */
 const averagePlaces = 2
 
-/** Averages the values of a field. The result is a decimal, even for integers. */
+/** Returns the column that averages a field. An average is a decimal, even for integers. */
 function averageColumn(name: string, field: ConditionField): Read {
   if (field.kind === 'number') {
     return { error: 'is a floating-point number, whose average depends on the order of the rows: declare a Decimal' }
@@ -78,7 +80,7 @@ const isAggregate = (name: string): name is Aggregate => (aggregates as readonly
 
 const quoted = ({ on }: ConditionField) => `"${on.column}"`
 
-function cellOf(field: ConditionField): Pick<GroupedColumn, 'type' | 'decimal'> {
+function cellOf(field: ConditionField): Pick<ResourceGroupedColumn, 'type' | 'decimal'> {
   const decimal = decimalFormOf(field.schema)
   return { type: isDayField(field) ? 'date' : columnType(field.kind).cell, ...(decimal && { decimal }) }
 }

@@ -5,7 +5,13 @@ import { defaultErrors } from '../constraints/defaults.ts'
 import { decimalFieldErrors } from '../decimal-fields.ts'
 import { withStorageRules } from '../table.ts'
 import type { ReportOptions } from './options.ts'
-import { aggregateColumn, countColumn, datePartColumn, type GroupedColumn, groupColumn } from './report-columns.ts'
+import {
+  aggregateColumn,
+  countColumn,
+  datePartColumn,
+  groupColumn,
+  type ResourceGroupedColumn,
+} from './report-columns.ts'
 
 const nameForm = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/
 const columnForm = /^[a-z][A-Za-z0-9]{0,39}$/
@@ -56,11 +62,11 @@ interface ReportFields {
 export function readColumns(
   { group = {}, show = {} }: Pick<ReportOptions, 'group' | 'show'>,
   fields: ReportFields,
-): { columns: GroupedColumn[]; errors: string[] } {
+): { columns: ResourceGroupedColumn[]; errors: string[] } {
   if (!isObject(group) || !isObject(show)) {
     return { columns: [], errors: ["group and show must be objects of columns, such as { month: { month: 'due' } }"] }
   }
-  const columns: GroupedColumn[] = []
+  const columns: ResourceGroupedColumn[] = []
   const errors: string[] = []
   const read = (option: 'group' | 'show', name: string, value: unknown) => {
     const place = `${option}.${name}`
@@ -78,7 +84,7 @@ export function readColumns(
   return { columns, errors }
 }
 
-type Read = { column: GroupedColumn } | { error: string }
+type Read = { column: ResourceGroupedColumn } | { error: string }
 
 const groupForms = "must be a field or a part of a date, such as 'currency' or { month: 'due' }"
 const showForms = "must be 'count' or one aggregate of a field, such as { sum: 'total' }"
@@ -97,7 +103,7 @@ function readShown(name: string, value: unknown, fields: ReportFields): Read {
   return readField(field, fields, (found) => aggregateColumn(name, aggregate, found))
 }
 
-/** Returns the name and value of an object's only member. */
+/** Returns the name and value of an object's only member; both undefined for any other value. */
 function onlyMember(value: unknown): [string | undefined, unknown] {
   const members = isObject(value) ? Object.entries(value).filter(([, member]) => member !== undefined) : []
   return members.length === 1 ? (members[0] as [string, unknown]) : [undefined, undefined]

@@ -12,7 +12,7 @@ import type { Collection, Declaration } from '../declaration.ts'
 import { reportOf } from '../representation.ts'
 import type { ReportOptions } from './options.ts'
 import { declaredParameters } from './parameters.ts'
-import type { GroupedColumn } from './report-columns.ts'
+import type { ResourceGroupedColumn } from './report-columns.ts'
 import { optionErrors, readColumns } from './report-rules.ts'
 
 /** Not exported, so that a report created by another installed copy of this package is rejected. */
@@ -26,22 +26,22 @@ export interface Report {
   of: Declaration
   title?: string
   /** The grouped columns; none if the report contains the rows themselves. */
-  columns: readonly GroupedColumn[]
+  columns: readonly ResourceGroupedColumn[]
   /** The columns as declared. */
   grouping: Pick<ReportOptions, 'group' | 'show'>
-  /** Validates parameters; `parameters` is their JSON Schema. */
+  /** `read` validates parameters and fills in their defaults; `parameters` is their JSON Schema. */
   input: ReturnType<typeof declaredParameters>
-  /** Returns the author's condition for validated parameters. */
+  /** Returns the declared condition for validated parameters. */
   where: (parameters: never) => unknown
 }
 
-// Without `parameters`, requests have none; the type `object` would allow any name.
+// A report without `parameters` accepts none; the type `object` would allow any name.
 // biome-ignore lint/complexity/noBannedTypes: the properties of an empty object schema
 type NoParameters = TObject<{}>
 
 /**
- * Declares a report on the rows of a resource: its parameters, the rows that it selects, and how it groups and aggregates
- * them. Throws `DefinitionError`, which lists every error in the declaration.
+ * Declares a report on the rows of a resource: its parameters, the rows that it selects, and how it groups and
+ * aggregates them. Throws a `DefinitionError` that lists every error in the declaration.
  */
 export function report<
   B extends TObject,
@@ -69,7 +69,7 @@ export function report<
 export const isReport = (value: unknown): value is Report =>
   typeof value === 'object' && value !== null && brand in value
 
-/** Returns a report with the names of its resource's columns in the database. */
+/** Returns a report for the stored declaration of its resource, whose column names are those in the database. */
 export function storedReport(one: Report, of: Declaration): Report {
   const { columns } = readColumns(one.grouping, namesOf(of))
   return Object.freeze({ ...one, of, columns: Object.freeze(columns) })
@@ -86,7 +86,7 @@ const namesOf = (declaration: Declaration) => ({
 const fieldsOf = (declaration: Declaration): ConditionFields =>
   ownConditionFields(shownDeclaration(declaration), declaration.access !== undefined)
 
-/** Returns what the report service needs to know about a report. `zone` is the time zone of `'today'`. */
+/** Returns a report in the form that the report service uses. `zone` is the time zone of `'today'`. */
 export function declaredReport(one: Report, zone: string) {
   const { name, title, of, columns, input, where } = one
   const fields = fieldsOf(of)

@@ -12,7 +12,7 @@ type Members = Readonly<Record<string, unknown>>
 export interface FieldNames {
   /** Returns the member for a field of the collection; all other members, such as `id`, keep their names. */
   memberOf: (field: string) => string
-  /** Returns the field of a member; undefined if the view has no such member. */
+  /** Returns the collection's field for a member; undefined for any other name, such as `id`. */
   ownOf: (member: string) => string | undefined
   /** Members that clients neither see nor send. */
   hidden: readonly string[]
@@ -20,7 +20,7 @@ export interface FieldNames {
   toOwn: <M extends Members>(members: M) => M
   /** Does the inverse of `toOwn`. */
   toMembers: <M extends Members>(own: M) => M
-  /** Returns a representation of the collection as the view shows it: without hidden fields. */
+  /** Returns a representation of the collection with the names of the view and without hidden fields. */
   toShown: (representation: Members) => Record<string, unknown>
 }
 
@@ -57,10 +57,10 @@ export function fieldNames(fields: readonly string[], { rename = {}, hide = [] }
 const renamed = (members: Members, nameOf: (name: string) => string): Record<string, unknown> =>
   Object.fromEntries(Object.entries(members).map(([name, value]) => [nameOf(name), value]))
 
-/** The members that only the declaration of a view has. */
+/** The members that only a view's declaration has. */
 export interface ViewOf<Collection> extends FieldNames {
   collection: Collection
   options: FieldChanges & { defaults?: Readonly<Record<string, unknown>> | undefined }
-  /** Distinguishes its representations in entity tags. */
+  /** Distinguishes the view's representations in entity tags. */
   tag: string
 }

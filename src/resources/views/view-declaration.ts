@@ -21,9 +21,9 @@ export interface CheckedView extends FieldChanges {
 type Members = { [Name in keyof Required<Declaration>]: Declaration[Name] }
 
 /**
- * Returns the declaration of a view: that of its collection under other names, from which schemas, queries, documents
- * and errors follow. Hidden fields are stored and kept like write-only fields, and bodies cannot contain them, like the
- * fields of `set`.
+ * Returns the declaration of a view: the collection's declaration with other names. Schemas, queries, documents and
+ * errors are derived from it. Hidden fields are still stored. Like write-only fields, they keep their values in a PUT;
+ * like the fields of `set`, they cannot appear in bodies.
  */
 export function viewDeclaration(own: Declaration, options: CheckedView): Declaration {
   const names = fieldNames(Object.keys(own.shownBody.properties), options)
@@ -37,7 +37,7 @@ export function viewDeclaration(own: Declaration, options: CheckedView): Declara
     ...listsOf(own, names),
     columns: columnsOf(own, names),
     overlay: own.overlay,
-    // The collection migrates the table.
+    // A view never migrates: its table is migrated with the collection.
     migrate: undefined,
     kinds: keyed(own.kinds, memberOf),
     shownKinds: keyed(own.shownKinds, memberOf),
@@ -61,7 +61,7 @@ export function viewDeclaration(own: Declaration, options: CheckedView): Declara
 const keyed = <V>(values: Readonly<Record<string, V>>, nameOf: (field: string) => string): Record<string, V> =>
   Object.fromEntries(Object.entries(values).map(([field, value]) => [nameOf(field), value]))
 
-/** Returns the columns of members that are not named after their column; undefined if there are none. */
+/** Returns the columns of the members that are not named after their column; undefined if there are none. */
 function columnsOf({ shownKinds, columns }: Declaration, { memberOf }: FieldNames) {
   const stored = Object.keys(shownKinds).map((field) => [memberOf(field), columnOfField(field, columns)] as const)
   if (columns?.createdBy !== undefined) stored.push(['createdBy', columns.createdBy])
@@ -103,7 +103,7 @@ function bodiesOf(own: Declaration, options: CheckedView, names: FieldNames) {
   }
 }
 
-/** Returns the lists of fields: without hidden fields for queries and list items, with them for storage. */
+/** Returns the lists of fields. Lists for queries and list items omit hidden fields; lists for storage include them. */
 function listsOf(own: Declaration, { memberOf, hidden }: FieldNames) {
   const named = (list: readonly string[]) => list.map(memberOf)
   const shown = (list: readonly string[]) => named(list).filter((member) => !hidden.includes(member))
@@ -141,6 +141,6 @@ const renamedRule = ({ field, message, holds }: Rule, { memberOf, hidden, toOwn 
   holds: (body) => holds(toOwn(body) as never),
 })
 
-/** Returns the tag of a view's representations; views with the same names have the same tag. */
+/** Returns the tag of a view's representations; views with the same renamed and hidden fields have the same tag. */
 const tagOf = ({ rename = {}, hide = [] }: CheckedView): string =>
   hash('sha256', JSON.stringify([Object.entries(rename).toSorted(), hide.toSorted()]), 'hex').slice(0, 8)

@@ -1,8 +1,10 @@
+import { Problem } from '../../http/problems/problem.ts'
 import type { Settle, TotalsUpdater } from '../computed/updater.ts'
 import type { LockCheck } from '../constraints/lock-check.ts'
 import type { Writers } from '../constraints/writers.ts'
-import type { Announce, Declaration } from '../declaration.ts'
+import type { Declaration } from '../declaration.ts'
 import type { Guard } from '../writes/guard.ts'
+import type { Announce, RowHooks } from '../writes/hooks.ts'
 import type { FieldNames, ViewOf } from './field-names.ts'
 
 interface Parts {
@@ -10,19 +12,18 @@ interface Parts {
   totals: TotalsUpdater | undefined
   lock: LockCheck | undefined
   guard?: Guard | undefined
+  hooks: RowHooks | undefined
 }
 
 /**
- * Returns the parts that a view leaves to its collection and calls with the collection's names: events, totals, locks,
- * guards.
+ * Returns the collection's events, totals, locks, guard and hooks for use by a view. They still receive the
+ * collection's names.
  */
-export function viewParts(
-  { toOwn, toMembers, ownOf, collection }: ViewOf<Declaration>,
-  { announce, totals, lock, guard }: Parts,
-): Parts {
+export function viewParts(view: ViewOf<Declaration>, { announce, totals, lock, guard, hooks }: Parts): Parts {
+  const { toOwn, toMembers, ownOf, collection } = view
   // The collection itself deletes rows, so deleted rows already have its names.
-  const announced: Announce = (tx, change, row, ...by) =>
-    announce(tx, change, change === 'deleted' ? row : toOwn(row), ...by)
+  const announced: Announce = (tx, change, row, caller, now, subscribed, before) =>
+    announce(tx, change, change === 'deleted' ? row : toOwn(row), caller, now, subscribed, before && toOwn(before))
   const { record } = guard ?? {}
   const guarded: Guard | undefined = guard && {
     ...guard,
@@ -32,7 +33,7 @@ export function viewParts(
         record(tx, { ...about, fields: fields.map((field) => ownOf(field) ?? field), values: toOwn(values) }),
     }),
   }
-  // A row may refer to rows of its own table, including itself.
+  // A collection may have totals over its own rows. The updated rows then get the names of the view.
   const settling =
     (settle: Settle): Settle =>
     async (...by) =>
@@ -50,7 +51,45 @@ export function viewParts(
     ...lock,
     ...(placed && { placed: (tx, values) => placed(tx, toOwn(values)) }),
   }
-  return { announce: announced, totals: totalled, lock: locking, guard: guarded }
+  return {
+    announce: announced,
+    totals: totalled,
+    lock: locking,
+    guard: guarded,
+    hooks: hooks && viewHooks(view, hooks),
+  }
+}
+
+/** A problem whose errors name fields of the collection with this path. */
+interface ProblemOf extends Problem {
+  of?: string | undefined
+}
+
+/** Runs the author's code for a view: if it refuses the request, the errors name the members of the view. */
+export async function withMemberNames<T>(view: ViewOf<Declaration> | undefined, run: () => Promise<T>): Promise<T> {
+  if (view === undefined) return run()
+  try {
+    return await run()
+  } catch (error) {
+    if (!(error instanceof Problem) || (error as ProblemOf).of !== view.collection.path || !error.errors) throw error
+    const errors = error.errors.map(({ field, message }) => ({ field: view.memberOf(field), message }))
+    throw new Problem(error.code, error.message, { errors, cause: error })
+  }
+}
+
+/** Returns the hooks of a collection for the rows of a view. Only the hooks before a write return values. */
+function viewHooks(view: ViewOf<Declaration>, hooks: RowHooks): RowHooks {
+  const { toOwn, toMembers } = view
+  const named = <T>(run: () => Promise<T>) => withMemberNames(view, run)
+  const { creating, created, changing, changed } = hooks
+  return {
+    creating: creating && (async (tx, values, by) => toMembers(await named(() => creating(tx, toOwn(values), by)))),
+    created: created && ((tx, row, by) => named(() => created(tx, toOwn(row), by))),
+    changing:
+      changing &&
+      (async (tx, before, values, by) => toMembers(await named(() => changing(tx, toOwn(before), toOwn(values), by)))),
+    changed: changed && ((tx, before, after, by) => named(() => changed(tx, toOwn(before), toOwn(after), by))),
+  }
 }
 
 /** Determines who can write which members of a view. Members that the view does not have are allowed and ignored. */

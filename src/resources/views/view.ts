@@ -19,7 +19,7 @@ export interface ViewOptions<
   Made extends string = never,
   Ids extends IdType = IdType,
 > {
-  /** The names of fields in this version, such as `{ reference: 'number' }` for the field `reference`. */
+  /** New names of fields in this version: `{ reference: 'number' }` shows the field `reference` as `number`. */
   rename?: { readonly [F in FieldOf<B> | Made]?: string }
   /** Fields that the version does not have; a PUT or PATCH keeps their values. */
   hide?: readonly Hidden[]
@@ -42,7 +42,7 @@ type NeededDefaults<B extends TObject, Given extends string, Hidden extends stri
 
 /**
  * Declares how a version shows the rows of a collection: the same rows and revisions with other names. In that version,
- * it takes the place of the collection. Throws `DefinitionError`, which lists every error.
+ * the view replaces the collection. Throws a `DefinitionError` that lists the errors.
  */
 export function view<
   B extends TObject,

@@ -1,18 +1,19 @@
 import type { FastifyRequest } from 'fastify'
-import { authorOf, callerOf } from '../../http/policies/authenticate.ts'
+import { auditActor, authorOf, callerOf } from '../../http/policies/authenticate.ts'
 import { meets, type preconditionOf } from '../../http/policies/conditional.ts'
-import { Problem } from '../../http/problems/problem.ts'
+import { Problem, preconditionFailed } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { RowId } from '../../storage/ids.ts'
 import type { JudgedRow } from '../../storage/rows/judged-rows.ts'
 import type { Row } from '../../storage/rows/rows.ts'
-import { assertStorable, findJudged, notWritable } from '../access/enforce.ts'
+import { findJudged, notWritable } from '../access/enforce.ts'
 import type { RowAccess } from '../access/rules.ts'
 import { checkImmutable } from '../constraints/kept-fields.ts'
 import { checkRules } from '../constraints/rules.ts'
 import { checkChange } from '../constraints/writers.ts'
 import type { Served } from '../declaration.ts'
-import type { GuardedChange } from './guard.ts'
+import { asUnit } from './hooks.ts'
+import { changeRow, present, type Values } from './row-writes.ts'
 import { writeUnit } from './write-unit.ts'
 
 export type RowRequest = FastifyRequest<{ Params: { id: RowId } }>
@@ -48,33 +49,26 @@ export async function writableRow(served: Served, id: RowId, access: RowAccess |
 
 type Precondition = ReturnType<typeof preconditionOf>
 
-/** Runs a change through the resource's guard, if it has one. */
-export const guarded = <T>(
-  { guard }: Served,
-  tx: Queryable,
-  change: GuardedChange,
-  run: () => Promise<T | undefined>,
-) => (guard ? guard.change(tx, change, run) : run())
-
-export type Values = Record<string, unknown>
-
-/** The conditions under which a row is changed. */
+/** The conditions under which a row is changed, and what else happens in the same transaction. */
 interface ChangeTerms {
   precondition: Precondition
   access: RowAccess | undefined
   /** Fields to record (`Writers.recorded`); none by default. */
   recorded?: readonly string[]
-  /** Runs in the transaction after the row was changed. */
+  /** Runs in the transaction after the row has been changed. */
   afterUpdate?: AfterUpdate | undefined
 }
 
 type AfterUpdate = (tx: Queryable, now: string) => Promise<unknown>
 
-/** Returns the precondition for the statement that changes a row. */
+/** Returns the precondition for the statement that changes or deletes a row. */
 export const rowPrecondition = ({ precondition, access }: ChangeTerms) =>
   access ? { ...precondition, passes: access.write } : precondition
 
-/** Changes a row that meets the terms. Throws 404, 403 or 412 if there is no such row, and 409 if the row is locked. */
+/**
+ * Changes a row that meets the conditions in `terms`. Throws 404, 403 or 412 if there is no such row, and 409 if the
+ * row is locked.
+ */
 export async function change(served: Served, request: RowRequest, values: Values, terms: ChangeTerms): Promise<Row> {
   const { id } = request.params
   const now = new Date(served.now()).toISOString()
@@ -83,27 +77,14 @@ export async function change(served: Served, request: RowRequest, values: Values
   const precondition = rowPrecondition(terms)
   const reaching = served.references?.reachOf(caller)
   const reach = reaching && (await reaching)
-  const work = async (tx: Queryable) => {
-    const update = async () => {
-      const { references, rows, lock, totals } = served
-      const settle = totals && (await totals.changed(tx, id, values, precondition))
-      if (totals && settle === undefined) return undefined
-      if (lock && !(await lock.one(tx, id, precondition, 'change'))) return undefined
-      if (references && !(await references.changed(tx, { id, precondition }, values, reach))) return undefined
-      const updated = await rows.update(tx, id, values, precondition, now)
-      const shown = updated && settle && (await settle({ caller, now }))
-      // A row may refer to itself.
-      const own = shown?.find((one) => one.table === served.declaration.table && one.id === id)
-      return updated && own ? { ...updated, row: own.row } : updated
-    }
-    const changed = await guarded(served, tx, { id, values, caller }, update)
-    if (changed && access) await assertStorable(served, tx, access, changed.row)
-    if (changed && served.lock?.placed) await served.lock.placed(tx, values)
-    if (changed) await afterUpdate?.(tx, now)
-    if (changed?.subscribed) await served.announce(tx, 'updated', changed.row, caller, now)
-    if (changed && recorded.length > 0) await served.guard?.record?.(tx, { id, fields: recorded, values, request })
-    return changed?.row
-  }
+  const work = (tx: Queryable) =>
+    asUnit(served.code, tx, { caller, now }, async (by) => {
+      const row = await changeRow(served, tx, { id, values, precondition, access, reach }, by)
+      if (row) await afterUpdate?.(tx, now)
+      const about = { id, fields: recorded, values, caller, actor: auditActor(request) }
+      if (row && recorded.length > 0) await served.guard?.record?.(tx, about)
+      return row
+    })
   const attempted = async () => {
     const row = await served.rows.find(id)
     return row && { ...row, ...present(values) }
@@ -111,28 +92,21 @@ export async function change(served: Served, request: RowRequest, values: Values
   return (await writeUnit(served, access, attempted)(work)) ?? throwUnmatched(served, id, access)
 }
 
-/** Returns the values that a change sets. Omits undefined values, which stand for fields that the change keeps. */
-const present = (values: Values) =>
-  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
-
 /**
  * Throws the problem for a write that matched no row: 404 if the caller cannot read the row, 403 if the caller may only
  * read it, otherwise 412.
  */
 export async function throwUnmatched(served: Served, id: RowId, access: RowAccess | undefined): Promise<never> {
   await writableRow(served, id, access)
-  throw new Problem(
-    'PRECONDITION_FAILED',
-    `The ${served.declaration.noun} ${id} does not meet the request's conditions`,
-  )
+  throw preconditionFailed(`The ${served.declaration.noun} ${id}`)
 }
 
 const maxAttempts = 10
 
 /**
- * Changes a row to values computed from its current values. If the row has changed since it was read, starts again with
- * the new row. Throws 404 or 403 before comparing values if the caller may not read or write the row. `afterUpdate` runs in
- * the transaction after the row was changed.
+ * Changes a row to values computed from its current values. If another request changes the row in the meantime, starts
+ * again with the new row; after ten attempts, throws 503. Throws 404 or 403 before validating the values if the caller
+ * may not read or write the row. `afterUpdate` runs in the transaction after the row has been changed.
  */
 export async function revise(
   served: Served,

@@ -1,5 +1,4 @@
-import type { FastifyRequest } from 'fastify'
-import type { Caller } from '../../http/policies/authenticate.ts'
+import type { auditActor, Caller } from '../../http/policies/authenticate.ts'
 import type { ProblemCode } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { RowId } from '../../storage/ids.ts'
@@ -11,19 +10,23 @@ export interface GuardedChange {
   caller: Caller
 }
 
-/** The changed fields of a row, and the request that changed them. */
+/** The changed fields of a row, and who changed them. */
 export interface RecordedChange {
   id: RowId
   fields: readonly string[]
   values: Readonly<Record<string, unknown>>
-  request: FastifyRequest
+  caller: Caller
+  /** The caller for the audit log; without address and request if code made the change. */
+  actor: Partial<ReturnType<typeof auditActor>>
 }
 
 /** Checks changes to rows against other tables, in the transaction of each change. */
 export interface Guard {
   /** Problems with which a guard may refuse a deletion, besides 403. */
   removalProblems: readonly ProblemCode[]
-  /** Runs a change, which returns undefined if no row matched. Throws a `Problem` if the change is not allowed. */
+  /**
+   * Runs a change and returns its result: undefined if no row matched. Throws a `Problem` if the change is not allowed.
+   */
   change: <T>(tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) => Promise<T | undefined>
   /** Records a change to `Writers.recorded` fields, at the end of its transaction. */
   record?: (tx: Queryable, change: RecordedChange) => Promise<void>

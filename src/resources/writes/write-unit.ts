@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { InTransaction } from '../../idempotency/idempotent-write.ts'
 import type { Queryable } from '../../storage/database.ts'
 import { notWritable } from '../access/enforce.ts'
@@ -10,8 +11,8 @@ import type { Served } from '../declaration.ts'
 type Row = Readonly<Record<string, unknown>>
 
 /**
- * Returns `db.write`, which also throws 409 DUPLICATE_RESOURCE for a duplicate of unique values. If the access rules do
- * not let the caller store the attempted row, it throws 403 instead, because the caller may not see the duplicate.
+ * Returns a version of `db.write` that throws 409 DUPLICATE_RESOURCE for a duplicate unique value. If the access rules
+ * do not let the caller store the attempted row, it throws 403 instead, because the caller may not see the duplicate.
  */
 export function writeUnit(
   served: Served,
@@ -20,20 +21,68 @@ export function writeUnit(
 ): InTransaction<Queryable> {
   const { db, declaration } = served
   if (declaration.unique.length + declaration.tuples.length === 0) return db.write
-  return (work) =>
-    db.write(work).catch(async (error) => {
-      if (!db.engine.isDuplicate(error)) throw error
-      const row = access && (await attempted())
-      if (row && !(await isStorable(served, access, row))) throw notWritable(declaration, 'store')
-      throw duplicateProblem(db.engine, error, declaration)
-    })
+  return (work) => db.write(work).catch((error) => throwDuplicate(served, access, attempted, error))
+}
+
+/**
+ * Throws the problem for an error that is a duplicate of unique values, as `writeUnit` does; throws all others again.
+ * Reads related rows with `read`: by default, outside transactions.
+ */
+export async function throwDuplicate(
+  served: Served,
+  access: RowAccess | undefined,
+  attempted: () => Promise<Row | undefined>,
+  error: unknown,
+  read: Queryable = served.db.read,
+): Promise<never> {
+  const { db, declaration } = served
+  if (!db.engine.isDuplicate(error)) throw error
+  const row = access && (await attempted())
+  if (row && !(await isStorable(served, access, row, read))) throw notWritable(declaration, 'store')
+  throw duplicateProblem(db.engine, error, declaration)
+}
+
+interface Attempted {
+  access: RowAccess | undefined
+  attempted: () => Row | undefined
+}
+
+/**
+ * Runs a write; throws the problem for a duplicate of unique values. Whether the caller may learn of the duplicate depends
+ * on rows that the same transaction may have written, so a savepoint keeps the transaction usable on PostgreSQL.
+ */
+export async function withDuplicates<T>(
+  served: Served,
+  tx: Queryable,
+  { access, attempted }: Attempted,
+  run: () => Promise<T>,
+): Promise<T> {
+  const { db, declaration } = served
+  const judge = (error: unknown) => throwDuplicate(served, access, async () => attempted(), error, tx)
+  if (declaration.unique.length + declaration.tuples.length === 0) return run()
+  if (access === undefined || db.engine.name === 'sqlite') return run().catch(judge)
+  await sql`savepoint write_inside`.execute(tx)
+  try {
+    const result = await run()
+    await sql`release savepoint write_inside`.execute(tx)
+    return result
+  } catch (error) {
+    if (!db.engine.isDuplicate(error)) throw error
+    await sql`rollback to savepoint write_inside`.execute(tx)
+    return judge(error)
+  }
 }
 
 /** Returns whether the caller could store a row that was not stored, given the current rows that it refers to. */
-async function isStorable({ db, declaration, related }: Served, { write }: RowAccess, row: Row): Promise<boolean> {
+async function isStorable(
+  { declaration, related }: Served,
+  { write }: RowAccess,
+  row: Row,
+  read: Queryable,
+): Promise<boolean> {
   const { view } = declaration
   const own = view?.collection ?? declaration
   if (own.access === undefined) return true
-  const facts = await rowFacts(own, related?.all ?? [own])(db.read, view ? view.toOwn(row) : row)
+  const facts = await rowFacts(own, related?.all ?? [own])(read, view ? view.toOwn(row) : row)
   return rowPasses(write, facts, own.access)
 }

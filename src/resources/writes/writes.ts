@@ -1,11 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { applyMergePatch } from '../../http/merge-patch.ts'
-import { authorOf, callerOf } from '../../http/policies/authenticate.ts'
+import { auditActor, authorOf, callerOf } from '../../http/policies/authenticate.ts'
 import { checkPostPreconditions, preconditionOf } from '../../http/policies/conditional.ts'
 import { idempotentWrite, type WriteResponse } from '../../idempotency/idempotent-write.ts'
 import type { Queryable } from '../../storage/database.ts'
-import type { Changed, Row } from '../../storage/rows/rows.ts'
-import { assertStorable } from '../access/enforce.ts'
+import type { Row } from '../../storage/rows/rows.ts'
 import type { Reach, RowAccess, RuleCaller } from '../access/rules.ts'
 import { bodyValues, rejectInvalidMembers, validated } from '../constraints/body-values.ts'
 import { settable } from '../constraints/creation.ts'
@@ -13,32 +12,34 @@ import { keptFields } from '../constraints/kept-fields.ts'
 import { checkRules } from '../constraints/rules.ts'
 import { checkCreation } from '../constraints/writers.ts'
 import type { Served } from '../declaration.ts'
-import { idTypes } from '../id-types.ts'
-import type { Deletion } from '../relations/reference.ts'
+import { fileChange, formValues, insertWithFiles } from '../files/form.ts'
 import {
   type BodyRequest,
   change,
-  guarded,
   type RowRequest,
   readableRow,
   revise,
   rowPrecondition,
   throwUnmatched,
-  type Values,
 } from './change.ts'
+import { asUnit } from './hooks.ts'
+import { createInside } from './inside.ts'
+import { deleteRow, type Insert, type Values } from './row-writes.ts'
 import { writeUnit } from './write-unit.ts'
 
 /**
- * Handles POST: responds with 201, the new resource, its location and its validators. Without access rules and
- * functions, it awaits only the write.
+ * Handles POST: responds with 201, the new resource, its location and its validators. If no access rules (its own or
+ * those of referenced collections) and no `set` or `defaults` functions apply, it awaits only the write.
  */
 export function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
   checkPostPreconditions(request)
-  const recorded = checkCreation(served.declaration.writers, request.body, callerOf(request))
+  const sent = request.form ? { ...request.body, ...formValues(request) } : request.body
+  const recorded = checkCreation(served.declaration.writers, sent, callerOf(request))
   const now = new Date(served.now()).toISOString()
   const { created, createdIn } = served.creator
   const valuesOf = (body: Values) => {
     const values = bodyValues(served, body)
+    if (request.form) Object.assign(values, formValues(request))
     checkRules(served.declaration, values)
     return values
   }
@@ -58,8 +59,8 @@ export function create(served: Served, request: BodyRequest, reply: FastifyReply
 const always = (values: Values) => async () => values
 
 /**
- * Returns the check of a stored response to a POST. It throws 404 if the caller can no longer read the row in the
- * response.
+ * Returns a function that checks a stored response to a POST before it is sent again. The function throws 404 if the
+ * caller can no longer read the row in the response.
  */
 export const readableReplay =
   (served: Served) =>
@@ -83,49 +84,22 @@ function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, ne
   let attempted: Values | undefined
   const write = writeUnit(served, access, async () => attempted)
   return idempotentWrite(request, reply, write, async (tx) => {
-    const values = await valuesIn(tx)
-    if (access) values.createdBy = access.createdBy
+    // Copied, because hooks add their values, and the unit may run again after a deadlock.
+    const values = { ...(await valuesIn(tx)) }
     attempted = values
-    const id = idTypes[served.declaration.ids].assign(served.newUuid)
-    const row = await addRow(served, tx, values, { caller, now, access, reach }, () =>
-      served.rows.insert(tx, id === undefined ? values : { ...values, id }, now),
+    const actor = auditActor(request)
+    const withFiles = (insert: Insert) => insertWithFiles(served, request, { tx, now }, insert)
+    const row = await asUnit(served.code, tx, { caller, now }, (by) =>
+      createInside(served, tx, { values, recorded, actor, access, reach, withFiles }, by),
     )
-    if (recorded.length > 0) await served.guard?.record?.(tx, { id: row.id, fields: recorded, values, request })
     const location = `${served.prefix}${served.declaration.path}/${row.id}`
     return { status: 201, headers: { location }, body: served.serialize(row, request) }
   })
 }
 
-/** Who adds a row and when, the rows that the access rules let the caller store, and those it can refer to. */
-interface Addition extends Deletion {
-  access: RowAccess | undefined
-}
-
 /**
- * Inserts a row with everything that belongs to its creation: checks of references, access rules and locks, totals, and
- * the event.
- */
-export async function addRow(
-  served: Served,
-  tx: Queryable,
-  values: Values,
-  { caller, now, access, reach }: Addition,
-  insert: () => Promise<Changed>,
-): Promise<Row> {
-  const settle = served.totals && (await served.totals.created(tx, values))
-  if (served.references) await served.references.created(tx, values, reach)
-  Object.assign(values, served.declaration.computed.initial)
-  const { row, subscribed } = await insert()
-  if (settle) await settle({ caller, now })
-  if (access) await assertStorable(served, tx, access, row)
-  if (served.lock?.placed) await served.lock.placed(tx, values)
-  if (subscribed) await served.announce(tx, 'created', row, caller, now)
-  return row
-}
-
-/**
- * Handles PUT: replaces the whole resource. Absent fields get their default, or are removed if they have none; fields
- * that this caller cannot see or change keep their values.
+ * Handles PUT: replaces the whole resource. Absent fields get their default or, without one, lose their value; only the
+ * fields that `keptFields` returns keep theirs.
  */
 export async function replace(served: Served, request: BodyRequest): Promise<Row> {
   const precondition = preconditionOf(request, served.requireIfMatch)
@@ -135,16 +109,19 @@ export async function replace(served: Served, request: BodyRequest): Promise<Row
   const values = bodyValues(served, body)
   const isRowNeeded = declaration.rules.length > 0 && kept.length > 0
   const isCompared = declaration.writers !== undefined || declaration.immutable.some((field) => field in body)
-  if (!isRowNeeded && !isCompared) {
+  const files = fileChange(served, request)
+  if (!isRowNeeded && !isCompared && !files) {
     checkRules(declaration, values)
     for (const field of kept) delete values[field]
     const access = served.accessOf && (await served.accessOf(callerOf(request)))
     return change(served, request, values, { precondition, access })
   }
-  return revise(served, request, precondition, (row) => ({
+  const valuesFrom = (row: Row) => ({
     ...values,
     ...Object.fromEntries(kept.map((field) => [field, row[field]])),
-  }))
+    ...files?.values(row),
+  })
+  return revise(served, request, precondition, valuesFrom, files?.place)
 }
 
 /**
@@ -153,13 +130,16 @@ export async function replace(served: Served, request: BodyRequest): Promise<Row
  */
 export async function patch(served: Served, request: BodyRequest): Promise<Row> {
   const precondition = preconditionOf(request, served.requireIfMatch)
-  // Before the body is copied, because `readJson` records long numbers by the object that contains them.
+  // Must come before the body is copied, because `readJson` records long numbers by the object that contains them.
   served.readDecimals?.(request.body)
   const body = settable(served.declaration, request.body)
   rejectInvalidMembers(served, body)
-  return revise(served, request, precondition, (row) =>
-    validated(served, applyMergePatch(row, body) as Record<string, unknown>),
-  )
+  const files = fileChange(served, request)
+  const valuesFrom = (row: Row) => ({
+    ...validated(served, applyMergePatch(row, body) as Record<string, unknown>),
+    ...files?.values(row),
+  })
+  return revise(served, request, precondition, valuesFrom, files?.place)
 }
 
 /**
@@ -174,12 +154,8 @@ export async function removeRow(served: Served, request: RowRequest): Promise<vo
   const access = served.accessOf && (await served.accessOf(caller))
   const precondition = rowPrecondition({ precondition: sent, access })
   const reach = served.referrers && (await served.referrers(caller))
-  const deletion = { caller, now, reach }
-  const removed = await served.db.write(async (tx) => {
-    const removal = { id, values: null, caller }
-    const deleted = await guarded(served, tx, removal, () => served.remove(tx, id, precondition, deletion))
-    if (deleted?.subscribed) await served.announce(tx, 'deleted', deleted.row, caller, now)
-    return deleted !== undefined
-  })
+  const removed = await served.db.write((tx) =>
+    asUnit(served.code, tx, { caller, now }, (by) => deleteRow(served, tx, { id, precondition, reach }, by)),
+  )
   if (!removed) await throwUnmatched(served, id, access)
 }

@@ -13,7 +13,7 @@ import {
 import { iso, type RandomBytes } from '../ids.ts'
 import type { DataKeyRow } from '../tables/administration.ts'
 import { refuseOtherKey, type SealedColumn } from './sealed-columns.ts'
-import { activeKey, type DataKey, newKey, storedKeys, unwrapped, wrapped } from './stored.ts'
+import { activeKey, type DataKey, newDataKey, storedDataKeys, unwrapped, wrapped } from './stored.ts'
 
 const digestId = 2
 
@@ -24,9 +24,9 @@ export interface LoadedKeys {
 }
 
 export interface KeyNotices {
-  /** Called after the data keys in the database have changed. */
+  /** Called after data keys that were changed in the database have been loaded. */
   onChanged?: ((keys: LoadedKeys) => void) | undefined
-  /** Called once when the database no longer accepts the master key. The loaded data keys stay in use. */
+  /** Called when the database no longer accepts the master key. The loaded data keys stay in use. */
   onReplaced?: (() => void) | undefined
   onError?: ((error: unknown) => void) | undefined
 }
@@ -34,22 +34,27 @@ export interface KeyNotices {
 export interface SealerOptions extends KeyNotices {
   /** Returns the master key; called again when the database no longer accepts it. */
   masterKey: () => Uint8Array
-  /** The columns with encrypted texts, by which the first start of this release recognizes a wrong master key. */
+  /**
+   * The columns with encrypted values. When a database of a release without data keys is first opened, one of these
+   * values is decrypted, to detect a wrong master key.
+   */
   columns: readonly SealedColumn[]
   now: () => number
   random: RandomBytes
 }
 
-/** A sealer whose keys are in the database. */
+/** A sealer whose keys are stored in the database. */
 export interface StoredSealer {
   sealer: Sealer
-  /** Loads the data keys again. Without it, keys from a later rotation are loaded after the first failed `open`. */
+  /**
+   * Reloads the data keys. If it is not called, new keys are loaded only after an `open` has failed for lack of them.
+   */
   reload: () => Promise<void>
 }
 
 /**
- * Opens the data keys in the database; creates them on the first run. Throws `Unsealable` if the database has a different
- * master key.
+ * Opens the data keys in the database; creates them on the first run. Throws `Unsealable` if the database has a
+ * different master key.
  */
 export async function openSealer(db: Database, options: SealerOptions): Promise<StoredSealer> {
   const { masterKey, random, onChanged = () => {}, onReplaced = () => {}, onError = () => {} } = options
@@ -58,12 +63,12 @@ export async function openSealer(db: Database, options: SealerOptions): Promise<
   let keys = usable(unwrapped(rows, own))
   let reloading: Promise<void> | undefined
   const load = async () => {
-    const found = await storedKeys(db.read)
+    const found = await storedDataKeys(db.read)
     if (JSON.stringify(found) === JSON.stringify(rows)) return
     if (!isAccepted(found, own)) own = masterKey()
     const isReplaced = !isAccepted(found, own)
     if (!isReplaced) keys = usable(unwrapped(found, own))
-    // After the keys, so that the next reload tries again if they could not be loaded.
+    // Assigned after the keys, so that the next reload tries again if decrypting the keys fails.
     rows = found
     if (isReplaced) return onReplaced()
     onChanged({ ids: [...keys.sealKeys.keys()], sealId: keys.sealId })
@@ -79,11 +84,11 @@ export async function openSealer(db: Database, options: SealerOptions): Promise<
 }
 
 /**
- * Opens the data keys in the database, and changes nothing. Throws `Unsealable` if the database has a different master
- * key.
+ * Opens the data keys in the database without changing anything; if there are none, uses the keys derived from the
+ * master key. Throws `Unsealable` if the data keys belong to a different master key.
  */
 export async function readSealer(read: Queryable, masterKey: Uint8Array, random: RandomBytes): Promise<Sealer> {
-  const rows = await storedKeys(read)
+  const rows = await storedDataKeys(read)
   if (rows.length === 0) return sealer(masterKey, random)
   const keys = usable(unwrapped(rows, masterKey))
   return sealerWith(() => keys, random)
@@ -105,16 +110,19 @@ function usable(keys: readonly DataKey[]): DataKeys {
   }
 }
 
-/** Returns the stored keys; stores the first keys if there are none. If several processes do this, one succeeds. */
+/**
+ * Returns the stored keys; stores the first keys if there are none. If several processes store keys at the same time,
+ * all of them return the same keys.
+ */
 async function ensureKeys(db: Database, masterKey: Uint8Array, options: SealerOptions): Promise<DataKeyRow[]> {
-  const found = await storedKeys(db.read)
+  const found = await storedDataKeys(db.read)
   if (found.length > 0) return found
   const first = await firstKeys(db, masterKey, options).catch(async (error) => {
-    // Another process may have stored keys since the first look, and secrets that are encrypted with them.
-    if ((await storedKeys(db.read)).length === 0) throw error
+    // Another process may have stored keys in the meantime, and secrets encrypted with them.
+    if ((await storedDataKeys(db.read)).length === 0) throw error
     return []
   })
-  if (first.length === 0) return storedKeys(db.read)
+  if (first.length === 0) return storedDataKeys(db.read)
   const rows = wrapped(first, masterKey, 1, options.random)
   await db.write((tx) =>
     tx
@@ -123,12 +131,12 @@ async function ensureKeys(db: Database, masterKey: Uint8Array, options: SealerOp
       .onConflict((conflict) => conflict.doNothing())
       .execute(),
   )
-  return storedKeys(db.read)
+  return storedDataKeys(db.read)
 }
 
 /**
- * Returns the first keys: random keys for a new database, and for any other the keys that earlier releases derived from
- * the master key.
+ * Returns the first keys. A new database gets random keys; any other database gets the keys that earlier releases
+ * derived from the master key.
  */
 async function firstKeys(
   db: Database,
@@ -138,8 +146,8 @@ async function firstKeys(
   const createdAt = iso(now())
   const about = { createdAt, activatedAt: createdAt }
   const keys = [
-    newKey(random, { id: firstSealId, purpose: 'seal', ...about }),
-    newKey(random, { id: digestId, purpose: 'digest', ...about }),
+    newDataKey(random, { id: firstSealId, purpose: 'seal', ...about }),
+    newDataKey(random, { id: digestId, purpose: 'digest', ...about }),
   ]
   if (await isNew(db)) return keys
   await refuseOtherKey(db.read, sealer(masterKey, random), columns)
@@ -147,7 +155,7 @@ async function firstKeys(
   return keys.map((key) => ({ ...key, bytes: derived[key.purpose] }))
 }
 
-/** Returns true if the database has neither encrypted texts nor keyed digests. */
+/** Returns true if the tables that get the first encrypted values or keyed digests are all empty. */
 async function isNew({ read }: Database): Promise<boolean> {
   const { rows } = await sql<{ used: boolean | number }>`
     select exists (select 1 from signing_keys) or exists (select 1 from clients) or exists (select 1 from audit_entries)
@@ -156,10 +164,10 @@ async function isNew({ read }: Database): Promise<boolean> {
 }
 
 const reloadEveryMs = 5_000
-/** How long a rotation waits until all running processes have loaded a change to the data keys. */
+/** How long a rotation waits for all running processes to load a change to the data keys. */
 export const keysLoadedWithinMs = 3 * reloadEveryMs
 
-/** Loads the data keys again every five seconds. Returns a function that stops this. */
+/** Reloads the data keys every five seconds. Returns a function that stops the reloading. */
 export function watchKeys(reload: StoredSealer['reload'], onError: (error: unknown) => void): () => Promise<void> {
   let last: Promise<void> | undefined
   const timer = setInterval(() => {

@@ -2,19 +2,19 @@ import type { Database, Queryable } from '../database.ts'
 import { fingerprintOf } from '../encryption.ts'
 import { iso, type RandomBytes } from '../ids.ts'
 import type { DataKeyRow } from '../tables/administration.ts'
-import { activeKey, newKey, storedKeys, unwrapped, wrapped } from './stored.ts'
+import { activeKey, newDataKey, storedDataKeys, unwrapped, wrapped } from './stored.ts'
 
 /** The progress of a rotation of the master key, as stored in the database. */
 export interface RotationState {
   /** The fingerprints of the valid master keys, oldest first: one, or two during a rotation. */
   fingerprints: string[]
-  /** The newest data key for encryption, and the key that is used. They differ until the newest is activated. */
+  /** The newest encryption key, and the active one. They differ until the newest key is activated. */
   newest: Pick<DataKeyRow, 'id' | 'createdAt' | 'activatedAt'>
   active: Pick<DataKeyRow, 'id' | 'createdAt' | 'activatedAt'>
 }
 
 export async function rotationState(db: Queryable): Promise<RotationState> {
-  return stateOf(await storedKeys(db))
+  return stateOf(await storedDataKeys(db))
 }
 
 function stateOf(rows: readonly DataKeyRow[]): RotationState {
@@ -25,7 +25,7 @@ function stateOf(rows: readonly DataKeyRow[]): RotationState {
   return { fingerprints, newest, active: activeKey(rows) }
 }
 
-/** Thrown if another command has changed the rotation in the meantime. */
+/** Thrown if another command has changed the state of the rotation in the meantime. */
 export class RotationChanged extends Error {
   override name = 'RotationChanged'
   constructor() {
@@ -33,13 +33,13 @@ export class RotationChanged extends Error {
   }
 }
 
-/** Reads the keys; with the lock, no other transaction can change them before this one ends. */
+/** Locks and reads the keys, so that no other transaction can change them before this one ends. */
 async function lockedKeys(tx: Queryable): Promise<DataKeyRow[]> {
   await tx
     .updateTable('dataKeys')
     .set((row) => ({ id: row.ref('id') }))
     .execute()
-  return storedKeys(tx)
+  return storedDataKeys(tx)
 }
 
 export interface NewMasterKey {
@@ -51,7 +51,7 @@ export interface NewMasterKey {
 
 /**
  * Makes the next master key valid, in addition to the current one, and adds a data key that is not active yet. Discards
- * a next master key from an earlier, unfinished rotation.
+ * the next master key of an earlier, unfinished rotation.
  */
 export function addMasterKey({ write }: Database, { current, next, now, random }: NewMasterKey): Promise<void> {
   return write(async (tx) => {
@@ -60,7 +60,7 @@ export function addMasterKey({ write }: Database, { current, next, now, random }
     const generation = own[0]?.generation
     if (generation === undefined || rows.some((row) => row.generation < generation)) throw new RotationChanged()
     const id = Math.max(...rows.map((row) => row.id)) + 1
-    const added = newKey(random, { id, purpose: 'seal', createdAt: iso(now()), activatedAt: null })
+    const added = newDataKey(random, { id, purpose: 'seal', createdAt: iso(now()), activatedAt: null })
     const keys = [...unwrapped(own, current), added]
     await tx.deleteFrom('dataKeys').where('generation', '>', generation).execute()
     await tx
@@ -80,9 +80,9 @@ export function activateNewest({ write }: Database, now: () => number): Promise<
 }
 
 /**
- * Ends the validity of all master keys but the newest, which must have this fingerprint. Removes data keys that were
- * replaced by earlier rotations. Keeps the key that this rotation replaced: a process that has not loaded its successor
- * may still encrypt with it. `record` runs in the same transaction.
+ * Invalidates all master keys except the newest, which must have this fingerprint. Removes data keys that were replaced
+ * by earlier rotations. Keeps the data key that this rotation replaced, because a process that has not loaded the new
+ * key may still encrypt with it. `record` runs in the same transaction.
  */
 export function removeOldMasterKey(
   { write }: Database,

@@ -2,19 +2,22 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
 import type { Sealer } from '../encryption.ts'
 
-/** A column with encrypted texts. */
+/** A column with encrypted values. */
 export interface SealedColumn {
   table: string
   column: string
   /** The columns of the primary key, all of which are text. */
   key: readonly string[]
-  /** The AAD of the text in the row with these key values. */
+  /** Returns the additional authenticated data (AAD) for the value in the row with this primary key. */
   locationOf: (...key: string[]) => string
-  /** The values of the first key column in rows with an encrypted text; by default, all rows have one. */
+  /**
+   * If set, only rows whose first key column has one of these values contain an encrypted value; by default, all rows
+   * do.
+   */
   only?: readonly string[]
 }
 
-/** Throws `Unsealable` if this sealer cannot open the texts in the database. Tests one text. */
+/** Throws `Unsealable` if this sealer cannot decrypt the values in the database. Checks only one value. */
 export async function refuseOtherKey(read: Queryable, { open }: Sealer, columns: readonly SealedColumn[]) {
   for (const column of columns) {
     const [row] = await rowsOf(read, column, { where: sql`${sql.ref(column.column)} like 'v%'`, maxRows: 1 })
@@ -54,22 +57,22 @@ async function rowsOf(db: Queryable, column: SealedColumn, selection: Selection)
 
 const batchRows = 200
 
-/** The condition for texts that were not encrypted with this data key. */
+/** Matches values that were not encrypted with this data key. */
 const ofOtherKeys = ({ column }: SealedColumn, sealId: number) =>
   sql`${sql.ref(column)} <> '' and ${sql.ref(column)} not like ${`v2.${sealId}.%`}`
 
 export interface Reencrypting {
   sealer: Sealer
-  /** The id of the data key with which the sealer encrypts. */
+  /** The id of the data key that the sealer encrypts with. */
   sealId: number
-  /** Called after each batch with the number of its rows. */
+  /** Called after each batch with the number of rows in it. */
   onBatch: (column: SealedColumn, rows: number) => void
 }
 
 /**
- * Encrypts the texts of a column again, in batches with one transaction each, and returns their number. Skips rows that
- * other transactions have locked, so that no request waits for more than one batch, and nothing can deadlock. Throws if a
- * text cannot be decrypted.
+ * Re-encrypts the values of a column that other data keys encrypted, in batches with one transaction each, and returns
+ * their number. Skips rows that other transactions have locked, so that no request waits for more than one batch and
+ * nothing can deadlock. Throws if a value cannot be decrypted.
  */
 export async function reencrypt(db: Database, column: SealedColumn, options: Reencrypting): Promise<number> {
   let count = 0
@@ -114,7 +117,7 @@ function resealed(sealer: Sealer, { table, column, locationOf }: SealedColumn, {
   }
 }
 
-/** Counts the texts that were not encrypted with this data key. */
+/** Counts the values that were not encrypted with this data key. */
 export async function countOthers(db: Queryable, column: SealedColumn, sealId: number): Promise<number> {
   const { table, key, only } = column
   const isListed = only ? sql`and ${sql.ref(key[0] as string)} in (${sql.join(only)})` : sql``

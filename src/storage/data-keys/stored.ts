@@ -11,18 +11,18 @@ export interface DataKey extends Pick<DataKeyRow, 'id' | 'purpose' | 'createdAt'
 const keyBytes = 32
 
 /** Creates a random data key. */
-export const newKey = (random: RandomBytes, about: Omit<DataKey, 'bytes'>): DataKey => ({
+export const newDataKey = (random: RandomBytes, about: Omit<DataKey, 'bytes'>): DataKey => ({
   ...about,
   bytes: Buffer.from(random(keyBytes)),
 })
 
-export const storedKeys = (db: Queryable): Promise<DataKeyRow[]> =>
+export const storedDataKeys = (db: Queryable): Promise<DataKeyRow[]> =>
   db.selectFrom('dataKeys').selectAll().orderBy('id').orderBy('generation').execute()
 
 const locationOf = ({ id, purpose }: Pick<DataKey, 'id' | 'purpose'>) => `data_keys:${id}:${purpose}`
 const wrappingKey = (masterKey: Uint8Array) => keyObject(derive(masterKey, 'wrap v1'))
 
-/** Encrypts data keys under a master key: the rows of its generation. */
+/** Encrypts data keys under a master key and returns the rows to store. */
 export function wrapped(
   keys: readonly DataKey[],
   masterKey: Uint8Array,
@@ -49,7 +49,7 @@ export function unwrapped(rows: readonly DataKeyRow[], masterKey: Uint8Array): D
   })
 }
 
-/** Returns the key that encrypts new secrets: the newest active key. */
+/** Returns the key that encrypts new secrets: the newest encryption key that has been activated. */
 export const activeKey = <K extends Pick<DataKey, 'id' | 'purpose' | 'activatedAt'>>(keys: readonly K[]): K => {
   const found = keys.findLast(({ purpose, activatedAt }) => purpose === 'seal' && activatedAt !== null)
   if (found === undefined) throw new Error('The table data_keys has no active key: restore it from a backup')

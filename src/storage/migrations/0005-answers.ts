@@ -1,6 +1,8 @@
 import type { Kysely } from 'kysely'
 
-/** Creates the table for responses to requests with an Idempotency-Key, which are replayed when a request is repeated. */
+/**
+ * Creates the table for responses to requests with an Idempotency-Key, which are replayed when a request is repeated.
+ */
 export async function answers(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('answers')

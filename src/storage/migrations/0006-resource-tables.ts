@@ -1,6 +1,9 @@
 import type { Kysely } from 'kysely'
 
-/** Creates the table that records the columns of resource tables; adds columns that select subscribers to resource events. */
+/**
+ * Creates the table that records the columns of resource tables, and adds the columns that determine which webhooks
+ * receive an event of a resource.
+ */
 export async function resourceTables(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('resource_tables')

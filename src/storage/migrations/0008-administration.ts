@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** Adds client settings, API keys, the audit log and signing-key rotation. */
+/** Adds API keys, revisions of clients, signing-key rotation and the audit log. */
 export async function administration(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await apiKeys(db, engine)
   await clients(db)
@@ -42,8 +42,8 @@ async function apiKeys(db: Kysely<unknown>, engine: Engine): Promise<void> {
 }
 
 /**
- * Audit entries are append-only. The single row of `audit_head` stores the latest number; locking it puts entries in
- * order.
+ * Audit entries are append-only. The single row of `audit_head` stores the sequence number and hash of the latest
+ * entry; locking it puts entries in order.
  */
 async function audit(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await db.schema

@@ -15,6 +15,5 @@ export async function webhookOperations(db: Kysely<unknown>): Promise<void> {
       .addColumn(column, 'integer', (c) => c.notNull().defaultTo(0))
       .execute()
   }
-  // Finds failed deliveries; the index excludes deliveries that succeed on the first attempt.
   await sql`create index deliveries_failed on deliveries (webhook_id, created_at) where status = 'failed'`.execute(db)
 }

@@ -1,6 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Adds endpoint queues (lanes), from which deliveries are claimed: each stores when it is due and its endpoint's health. */
+/**
+ * Adds endpoint queues (lanes), from which deliveries are claimed: each stores when it is due and its endpoint's
+ * health.
+ */
 export async function lanes(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
   await schema.alterTable('webhooks').addColumn('failing_told', 'text').execute()

@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Adds the owner to each delivery: the webhook's owner, or the event's owner for one-off callback URLs. A delivery keeps its
- * owner after the webhook is deleted. Existing deliveries from deleted webhooks get no owner if they concern another owner's
- * change.
+ * Adds the owner to each delivery: the webhook's owner, or the event's owner for one-off callback URLs. A delivery
+ * keeps its owner after the webhook is deleted. Existing deliveries of resource events get no owner if their webhook
+ * has been deleted.
  */
 export async function deliveryOwners(db: Kysely<unknown>): Promise<void> {
   for (const column of ['owner_client', 'owner_subject']) {

@@ -1,8 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Adds fair sharing of sending slots between owners: each endpoint queue (lane) has an owner and a rank, and each owner with
- * waiting deliveries has one row per rank, with the time when the first lane is due. Dropped deliveries are counted by owner.
+ * Adds fair sharing of sending slots between owners. Each endpoint queue (lane) has an owner and a rank. Each owner
+ * with waiting deliveries has one row per rank, with the time when the first lane is due. Dropped deliveries are
+ * counted by owner.
  */
 export async function fairSending(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
@@ -31,7 +32,7 @@ export async function fairSending(db: Kysely<unknown>): Promise<void> {
     .addColumn('reported_at', 'text')
     .execute()
   const statements = [
-    // An endpoint that has been called and is not failing counts as healthy.
+    // Existing endpoints get rank 2 if they are failing, otherwise rank 0.
     sql`update delivery_lanes set rank = case when failures > 0 then 2 else 0 end, owner = coalesce((
       select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end
       from deliveries where deliveries.lane = delivery_lanes.lane and status = 'pending' order by next_attempt_at, id limit 1), '')`,

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Adds a column that says whether a client may introspect other clients' tokens (existing clients may not), and an index
- * of administrators who can log in.
+ * Adds a column that says whether a client may introspect other clients' tokens (existing clients may not), and an
+ * index of administrators who can log in.
  */
 export async function access(db: Kysely<unknown>): Promise<void> {
   await db.schema

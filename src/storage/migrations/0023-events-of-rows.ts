@@ -1,8 +1,8 @@
 import type { Kysely } from 'kysely'
 
 /**
- * Adds the data that access rules need after a request has ended: the row's facts to events, and the requester's scopes
- * to report tasks.
+ * Adds the data that access rules need after a request has ended: an event stores facts about its row, and a report
+ * task stores the requester's scopes.
  */
 export async function eventsOfRows({ schema }: Kysely<unknown>): Promise<void> {
   await schema.alterTable('events').addColumn('facts', 'text').execute()

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Adds the table of scheduled backup runs. It has one row for each scheduled time, and one node claims that run. */
+/** Adds the table of scheduled backup runs. Each scheduled time has one row, which one node claims. */
 export async function backups({ schema }: Kysely<unknown>): Promise<void> {
   await schema
     .createTable('backups')

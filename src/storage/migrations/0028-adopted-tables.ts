@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 
 /**
- * Adds a mark for tables that existed before a resource was declared over them. The service never drops a marked table.
+ * Adds a flag for tables that existed before a resource was mapped to them. The service never drops a flagged table.
  */
 export async function adoptedTables({ schema }: Kysely<unknown>): Promise<void> {
   await schema

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Adds the progress of changes to tables whose rows have UUIDs. */
+/** Lets batched changes to tables with UUIDs as ids record their progress. */
 export async function uuids({ schema }: Kysely<unknown>): Promise<void> {
   await schema.alterTable('schema_changes').addColumn('last_uuid', 'text').execute()
 }

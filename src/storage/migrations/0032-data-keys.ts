@@ -1,8 +1,8 @@
 import type { Kysely } from 'kysely'
 
 /**
- * Adds the keys that encrypt secrets. Each key has one row for each valid master key; during a rotation of the master
- * key, two are valid.
+ * Adds the table of keys that encrypt secrets. Each key has one row for each valid master key; while the master key is
+ * being rotated, two master keys are valid.
  */
 export async function dataKeys({ schema }: Kysely<unknown>): Promise<void> {
   await schema

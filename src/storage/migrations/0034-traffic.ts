@@ -5,8 +5,8 @@ import type { Engine } from '../engine.ts'
 const buckets = 14
 
 /**
- * Creates the tables of what operators see of the last day: samples of the metrics, the busiest clients, users and
- * addresses, and the log of requests.
+ * Creates the tables with the last day's traffic for operators: samples of the metrics, the busiest clients, users and
+ * addresses, and the request log.
  */
 export async function traffic(db: Kysely<unknown>, { keyType }: Engine): Promise<void> {
   await metricSamples(db)

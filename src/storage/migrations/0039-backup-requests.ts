@@ -1,8 +1,8 @@
 import type { Kysely } from 'kysely'
 
 /**
- * Adds requested backups to the table of backup runs, with the progress of a run, facts about its file, and the outcome
- * of the last verification.
+ * Extends the table of backup runs to requested backups. Adds the progress of a run, facts about its file, and the
+ * outcome of the last verification.
  */
 export async function backupRequests({ schema }: Kysely<unknown>): Promise<void> {
   const texts = [

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Adds the attempts of each webhook per hour, the response headers of failed attempts, and the index for lists of all
- * owners' report tasks.
+ * Adds hourly statistics on the attempts of each webhook, the response headers of failed attempts, and the index for
+ * lists of all owners' report tasks.
  */
 export async function webhookStatistics(db: Kysely<unknown>): Promise<void> {
   const columns = ['succeeded', 'failed', ...latencies.map((ms) => `up_to_${ms}_ms`)]

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** Adds the table of the files of rows, which the result store contains. */
+/** Adds the table of files that belong to rows. The files themselves are in the result store. */
 export async function storedFiles({ schema }: Kysely<unknown>, { keyType }: Engine): Promise<void> {
   await schema
     .createTable('stored_files')

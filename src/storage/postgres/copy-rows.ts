@@ -4,8 +4,8 @@ import type { CsvBlock } from '../snapshots/snapshot.ts'
 import { startCopy } from './copy.ts'
 
 /**
- * Yields the rows of `copy … to stdout` in pages of 64 KiB. Applies backpressure: does not read the connection until the
- * consumer requests the next page. A consumer that stops early must close the client.
+ * Yields the rows of `copy … to stdout` in pages of about 64 KiB. Applies backpressure: does not read the connection
+ * until the consumer requests the next page. A consumer that stops early must close the client.
  */
 export async function* copyRows(
   client: pg.Client,
@@ -17,7 +17,9 @@ export async function* copyRows(
   for (let block = await next(); block !== undefined; block = await next()) yield read(block.bytes.toString())
 }
 
-/** Yields the records of `copy … to stdout (format csv)`, terminated by CRLF (RFC 4180), with the same backpressure. */
+/**
+ * Yields the records of `copy … to stdout (format csv)`, ended by CRLF (RFC 4180), with the backpressure of `copyRows`.
+ */
 export async function* copyCsv(client: pg.Client, text: string): AsyncIterable<CsvBlock> {
   const next = startCopy(client, text, '\r\n')
   for (let block = await next(); block !== undefined; block = await next()) {

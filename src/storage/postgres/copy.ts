@@ -28,9 +28,9 @@ export interface Block {
 export type LineEnd = '\n' | '\r\n'
 
 /**
- * Runs `copy … to stdout`; each call to the returned function resolves with the next block of rows. Reads the
- * connection's bytes directly until the copy ends, because `pg` would emit an event for each row, which takes longer
- * than processing the row. All other messages are passed to `pg` unchanged.
+ * Runs `copy … to stdout`; each call to the returned function resolves with the next block of rows, or undefined after
+ * the last. Reads the connection's bytes directly until the copy ends, because `pg` would emit an event for each row,
+ * which takes longer than processing the row. All other messages are passed to `pg` unchanged.
  */
 export function startCopy(client: pg.Client, text: string, lineEnd: LineEnd): () => Promise<Block | undefined> {
   const blocks: Block[] = []
@@ -79,8 +79,8 @@ export function startCopy(client: pg.Client, text: string, lineEnd: LineEnd): ()
 }
 
 /**
- * Passes the rows to `onBlock`, which may return a buffer for reuse. Forwards other messages, and everything after the rows,
- * to the original listeners.
+ * Passes the rows to `onBlock`, which may return a buffer for reuse. Forwards other messages, and everything after the
+ * rows, to the original listeners.
  */
 function takeOver(socket: Socket, lineEnd: LineEnd, onBlock: (block: Block) => Buffer | undefined): void {
   const originalListeners = socket.listeners('data')

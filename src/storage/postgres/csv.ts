@@ -18,8 +18,8 @@ const text: Field = (cell) => sql`cast(${cell} as text)`
 const formulaStarts = sql.raw(Array.from('\t\r+-=@', (start) => start.charCodeAt(0)).join(', '))
 
 /**
- * Prefixes formulas with an apostrophe, and replaces empty text, which COPY would quote, with null. Text that starts with
- * a letter needs only one comparison.
+ * Prefixes formulas with an apostrophe, and replaces empty text, which COPY would quote, with null. Text that starts
+ * with a letter needs only one comparison.
  */
 const withoutFormula: Field = (cell) => sql`case
   when ${text(cell)} collate "C" >= 'A' then ${text(cell)}

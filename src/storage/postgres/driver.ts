@@ -14,7 +14,7 @@ import { withoutNul } from './statements.ts'
 const sessionTimeouts = { lock_timeout: 2_000, idle_in_transaction_session_timeout: 10_000 }
 /** Probes give up after a few seconds, so a failed ping must not take longer. */
 const pingQuery = { text: 'select 1', query_timeout: 2_000 }
-/** A pooler accepts no settings of a session, so the role must have the timeouts: see `checkPooler`. */
+/** A pooler accepts no session settings, so the timeouts must be set on the role: see `checkPooler`. */
 const ofPooler = {
   connectionTimeoutMillis: patientTimeouts.connectionTimeoutMillis,
   responseMs: patientTimeouts.responseMs,
@@ -23,22 +23,26 @@ const ofPooler = {
 export interface PostgresOptions {
   /** Maximum number of connections, in addition to those reserved for admission checks and those for scans. */
   poolSize: number
-  /** How many threads of this process divide the connections. */
+  /** Number of threads in this process that share the connections. */
   divisor: number
   isHasty: boolean
-  /** The pooler in front of the server, such as PgBouncer in transaction mode; null if there is none. */
+  /** The URL of the pooler in front of the server, such as PgBouncer in transaction mode; null if there is none. */
   poolerUrl: string | null
   setTimer: SetTimer
   onCommit: OnCommit
 }
 
 const scansPerAccount = 1
-/** The smallest pool: a statement that waits for another one on the same pool must not wait for itself. */
+/**
+ * The smallest pool size: with one connection, a statement that waits for another on the same pool would never finish.
+ */
 const minPool = 2
 /** Limits a scan to one core of the server, because parallel workers would slow down index-bounded reads. */
 const scanOptions = '-c max_parallel_workers_per_gather=0'
 
-/** Opens the connection pools; rejects if the server cannot be reached. */
+/**
+ * Opens the connection pools; rejects if the server cannot be reached, or if the pooler's connections lack a timeout.
+ */
 export async function openPostgres(
   url: string,
   { poolSize, divisor, isHasty, poolerUrl, setTimer, onCommit }: PostgresOptions,
@@ -49,7 +53,8 @@ export async function openPostgres(
   const pool = (max: number) =>
     openPool(poolerUrl === null ? { ...ofServer, max } : { ...ofPooler, connectionString: poolerUrl, max }, names)
   const [main, reservedPool] = [pool(shareOf(poolSize)), pool(shareOf(maxConnections.reserved))]
-  // Scans use only their own connections, so they delay nothing else. Always to the server, because scans have their own settings and are cancelled by their process id.
+  // Scans have their own connections, so they delay nothing else. These connections bypass the pooler, because scans
+  // need session settings and are cancelled by process id.
   const scanPool = openPool({ ...ofServer, options: scanOptions, max: shareOf(maxConnections.scans) }, names)
   if (poolerUrl === null) await main.query('select 1')
   else
@@ -74,7 +79,7 @@ export async function openPostgres(
     await scans.close()
     await Promise.all(Object.values(pools).map((pool) => pool.end()))
   }
-  // A named statement exists only in the session that prepared it, and a pooler may use another one each time.
+  // A named statement exists only in the session that prepared it, and a pooler may use a different session each time.
   const accessOf = (one: pg.Pool) => accessTo(one, poolerUrl === null ? names : null, onCommit)
   const reserved: Database = {
     ...{ ...shared, ...accessOf(reservedPool), ping, close },
@@ -133,7 +138,9 @@ const cancellableRunner =
 
 const cancelEveryMs = 100
 
-/** Creates the read and write methods of `Database` for a pool; without `names`, statements are not prepared by name. */
+/**
+ * Creates the read and write methods of `Database` for a pool; without `names`, statements are not prepared by name.
+ */
 function accessTo(pool: pg.Pool, names: Map<string, string> | null, onCommit: OnCommit) {
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
   const prepare: Database['prepare'] = (query) => {
@@ -150,8 +157,8 @@ function accessTo(pool: pg.Pool, names: Map<string, string> | null, onCommit: On
     }
   }
   const prepareInsert: Database['prepareInsert'] = (query, expression) => {
-    const insert = prepare<{ id: number; result: boolean }>(query.returning('id').returning(expression.as('result')))
-    return async (tx, values) => (await insert.in(tx, values)).rows[0] as { id: number; result: boolean }
+    const insert = prepare<{ id: number; result: number }>(query.returning('id').returning(expression.as('result')))
+    return async (tx, values) => (await insert.in(tx, values)).rows[0] as { id: number; result: number }
   }
   const write: Database['write'] = async (unit) => {
     const beganMs = performance.now()

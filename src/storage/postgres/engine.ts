@@ -4,8 +4,8 @@ import { ScanRefused } from '../scans/scan.ts'
 import { csvFields } from './csv.ts'
 
 /**
- * Classes 08 (connection), 53 (resources) and 57P (shutdown); codes such as 55P03 (lock) and 57014 (timeout); socket
- * errors.
+ * Matches SQLSTATE classes 08 (connection), 53 (resources) and 57P (shutdown), codes such as 55P03 (lock) and 57014
+ * (timeout), and socket errors.
  */
 const postgresUnavailable =
   /^(08|53|57P)|^(55P03|57014|58030|25006|40001|40P01|XX00[12])$|^E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NOTFOUND|AI_AGAIN)/
@@ -36,6 +36,7 @@ const integerId: IdColumn = {
 
 export const postgres: Engine = {
   name: 'postgres',
+  commitsInOrder: false,
   identityType: 'integer',
   identity: integerId.define,
   overridingIdentity: sql`overriding system value`,
@@ -124,16 +125,17 @@ export const postgres: Engine = {
   csvFields,
   csvRecord: () => undefined,
   bytewise: (term) => sql`${term} collate "C"`,
-  // In PostgreSQL, the sum of bigints is a numeric, so it cannot overflow; multiplying it by the unit (such as 0.01) gives
-  // the result that scale.
+  // In PostgreSQL, the sum of bigints is a numeric, so it cannot overflow. Multiplying it by the unit (such as 0.01)
+  // gives the result the right scale.
   exactSum: (column, scale) => sql`cast(coalesce(sum(${column}), 0) * ${unitOf(scale)} as text)`,
-  // `div` is exact: a rounded quotient could be rounded a second time.
+  // `div` truncates exactly. The result of `/` would already be rounded, so it could be rounded twice.
   exactAverage: (column, scale) => {
     const [sum, count] = [sql`cast(sum(${column}) as numeric)`, sql`count(${column})`]
     const rounded = sql`sign(${sum}) * div(200 * abs(${sum}) + ${count}, nullif(2 * ${count}, 0))`
     return sql`cast(${rounded} * ${unitOf(scale)} as text)`
   },
   lockRows: sql`for no key update`,
+  lockRowsNow: sql`for no key update nowait`,
   lockFreeRows: sql`for no key update skip locked`,
   lockKeys: sql`for key share`,
   lockForRemoval: sql`for update`,
@@ -165,4 +167,5 @@ export const postgres: Engine = {
     sizeOf: ({ bytes, rows }) => ({ bytes, rows }),
   },
   isLockTimeout: (error) => errorField(error, 'code') === '55P03',
+  isRepeatable: (error) => ['40P01', '40001'].includes(String(errorField(error, 'code'))),
 }

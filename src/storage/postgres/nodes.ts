@@ -4,12 +4,15 @@ import type pg from 'pg'
 import { DatabaseInUse } from '../sqlite/lock.ts'
 import { connectToServer } from './pooler.ts'
 
-/** Arbitrary number, the same on every node; the second key tells services in different schemas apart. */
+/** An arbitrary number, identical on every node. The second key distinguishes services in different schemas. */
 const nodesLock = 5_470_114
 const keys = `${nodesLock}, hashtext(current_schema())`
 const retryMs = 1_000
 
-/** Opens the connection that holds the lock. A pooler would keep the lock with one of its own connections. */
+/**
+ * Opens the connection that holds the lock. It bypasses the pooler, whose own connections would otherwise hold the
+ * lock.
+ */
 const connect = (url: string): Promise<pg.Client> =>
   connectToServer(url, `plinth ${hostname().slice(0, 40)} ${process.pid}`)
 
@@ -18,7 +21,7 @@ async function locked(client: pg.Client, lock: string): Promise<boolean> {
   return rows[0]?.locked === true
 }
 
-/** Takes the lock of a node. Throws `DatabaseInUse` while rows are being migrated. */
+/** Takes a node's lock. Throws `DatabaseInUse` while rows are being migrated. */
 async function join(url: string): Promise<pg.Client> {
   const client = await connect(url)
   if (await locked(client, 'try_advisory_lock_shared')) return client
@@ -27,9 +30,9 @@ async function join(url: string): Promise<pg.Client> {
 }
 
 /**
- * Holds the lock of a node until the returned function is called. No rows are migrated while any node holds it. The server
- * releases the lock when the connection ends, so also when the process is killed. If the connection breaks, a new one takes
- * the lock again.
+ * Holds a node's lock until the returned function is called. No rows are migrated while any node holds it. The server
+ * releases the lock when the connection ends, even if the process is killed. If the connection breaks, a new connection
+ * takes the lock again.
  */
 export async function joinNodes(url: string, onError: (error: unknown) => void): Promise<() => Promise<void>> {
   let isOpen = true
@@ -59,7 +62,7 @@ export async function joinNodes(url: string, onError: (error: unknown) => void):
  * Prevents the service's processes from using the database until the returned function is called. Throws
  * `DatabaseInUse`, naming the processes, if any are using it now.
  */
-export async function excludeNodes(url: string): Promise<() => Promise<void>> {
+export async function excludePostgresNodes(url: string): Promise<() => Promise<void>> {
   const client = await connect(url)
   if (await locked(client, 'try_advisory_lock')) return () => client.end()
   const { rows } = await client.query<{ name: string }>(`

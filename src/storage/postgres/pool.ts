@@ -11,7 +11,10 @@ interface Timeouts {
   connectionTimeoutMillis: number
   /** The limit that the server enforces. */
   statement_timeout: number
-  /** How long to wait for a response. Longer than the server's limit, so that a responsive server reports that first. */
+  /**
+   * How long to wait for a response. Longer than the server's limit, so that a responsive server reports the timeout
+   * first.
+   */
   responseMs: number
   options?: string
 }
@@ -29,8 +32,8 @@ export const hastyTimeouts: Timeouts = {
 }
 
 /**
- * Opens a pool, whose connections wait for a response for at most `responseMs`; null for no limit. They send the
- * statements of `names` as prepared statements with these names.
+ * Opens a pool. Each connection waits at most `responseMs` for a response; null means no limit. Statements listed in
+ * `names` are sent as prepared statements with these names.
  */
 export function openPool(
   { responseMs, ...config }: pg.PoolConfig & { responseMs: number | null },
@@ -40,11 +43,12 @@ export function openPool(
     ...config,
     types,
     application_name: 'plinth',
-    // Finds broken connections of statements without a time limit, such as those of migrations.
+    // Detects broken connections while they run statements without a time limit, such as migrations.
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
   })
-  // A connection that breaks while idle is replaced on its next use; otherwise the failing query reports the error.
+  // The pool replaces an idle connection that breaks. If a connection breaks during a query, the query reports the
+  // error.
   pool.on('error', () => {})
   pool.on('connect', (client) => {
     ignoreRollbackWhenBroken(client)
@@ -55,8 +59,8 @@ export function openPool(
 }
 
 /**
- * Makes ROLLBACK succeed on a broken connection, whose transaction has ended with it. The caller then gets the error that
- * broke the connection, not that of the ROLLBACK.
+ * Makes ROLLBACK succeed on a broken connection, because its transaction has already ended. The caller then gets the
+ * error that broke the connection, not the error of the ROLLBACK.
  */
 function ignoreRollbackWhenBroken(client: pg.PoolClient): void {
   const query = client.query.bind(client) as (...args: unknown[]) => unknown
@@ -82,9 +86,10 @@ const removesLimit = /^set (local )?statement_timeout = 0$/
 const restoresLimit = /^(commit|rollback)$/
 
 /**
- * Closes a connection whose server has not responded for this long, which happens if the network loses packets. Its
- * query fails with ETIMEDOUT, and the pool replaces the connection. Without this limit, the query would wait until the
- * operating system gives up, which takes a quarter of an hour. Statements after `set statement_timeout = 0` have no limit.
+ * Closes a connection whose server has not responded for `limitMs`, which happens if the network loses packets. Its
+ * query fails with ETIMEDOUT, and the pool replaces the connection. Otherwise, the query would wait until the operating
+ * system gives up, which takes a quarter of an hour. After `set statement_timeout = 0`, there is no limit until the
+ * next COMMIT or ROLLBACK.
  */
 function watchResponses(client: pg.PoolClient, limitMs: number): void {
   const query = client.query.bind(client) as (...args: unknown[]) => unknown
@@ -103,7 +108,7 @@ function watchResponses(client: pg.PoolClient, limitMs: number): void {
     if (isLimited) timer = setTimeout(giveUp, limitMs)
     return query(text, ...rest)
   }
-  // `drain` follows the last response.
+  // pg emits `drain` after the last response.
   for (const event of ['drain', 'end'] as const) client.on(event, () => clearTimeout(timer))
   Object.assign(client, { query: watchedQuery })
 }

@@ -2,8 +2,9 @@ import pg from 'pg'
 import { ConfigError } from '../../startup-errors.ts'
 
 /**
- * Opens a connection to a PostgreSQL server. Throws `ConfigError` if the URL leads to a connection pooler instead: a pooler
- * invents the process id that it sends to its clients. An error on the open connection is followed by its event `end`.
+ * Opens a connection to a PostgreSQL server. Throws `ConfigError` if the URL leads to a connection pooler instead,
+ * which is recognized by the invented process id that it sends. An error on the open connection is followed by an `end`
+ * event.
  */
 export async function connectToServer(url: string, name: string): Promise<pg.Client> {
   const client = new pg.Client({
@@ -36,8 +37,8 @@ const timeouts = [
 ] as const
 
 /**
- * Throws `ConfigError` if statements through the pooler would run without a timeout, with the statements that set the
- * missing timeouts. A service sets them itself only on direct connections.
+ * Throws `ConfigError` if one of the timeouts is not set on the pooler's connections; the message contains the
+ * statements that set the missing ones. The service can set timeouts itself only on direct connections.
  */
 export async function checkPooler(pool: pg.Pool): Promise<void> {
   const settings = timeouts.map(([name]) => `current_setting('${name}') as ${name}`).join()

@@ -1,6 +1,6 @@
 import type pg from 'pg'
 
-/** Makes transactions also send prepared statements by name, so that the server plans each statement once. */
+/** Makes transactions also send prepared statements by name, so that a connection parses each statement only once. */
 export function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): void {
   const query = client.query.bind(client) as (...args: unknown[]) => unknown
   const queryByName = (text: unknown, args: unknown, ...rest: unknown[]) => {
@@ -14,7 +14,7 @@ export function useNames(client: pg.PoolClient, names: ReadonlyMap<string, strin
 const hasNul = (value: unknown) => typeof value === 'string' && value.includes('\0')
 
 /**
- * In conditions, replaces values that contain U+0000 with null, which matches no row, because PostgreSQL cannot store
+ * In conditions, replaces values that contain U+0000 with null, so that they match no row: PostgreSQL cannot store
  * U+0000 in text and rejects it in parameters. Leaves values to be written unchanged, so that the server rejects them.
  */
 export function withoutNul(text: string, values: unknown[]): unknown[] {

@@ -13,12 +13,12 @@ export interface TextIndexesOptions {
 }
 
 const cancelEveryMs = 100
-/** After this number of cancellations, the connection is closed instead: it does not respond. */
+/** If this many cancellations have no effect, the connection is closed instead. */
 const maxCancels = 20
 /** An arbitrary number, identical on every node. */
 const indexingLock = 5_470_113
 
-/** Opens a connection of its own to the server, because the lock and the settings belong to a session. */
+/** Opens a separate connection to the server, because the lock and the settings belong to a session. */
 function openSession(connectionString: string) {
   const pool = openPool({ ...patientTimeouts, connectionString, max: maxConnections.textIndex }, new Map())
   const clients = new Set<pg.PoolClient>()
@@ -33,9 +33,9 @@ function openSession(connectionString: string) {
 }
 
 /**
- * Creates missing trigram indexes on searched PostgreSQL tables and replaces invalid or outdated ones, in the background
- * and without blocking writes (`create index concurrently`). Until a table has its index, each search of the table reads every row. Returns a function that
- * stops the work.
+ * Creates missing trigram indexes on searched PostgreSQL tables and replaces invalid or outdated ones, in the
+ * background and without blocking writes (`create index concurrently`). Until a table has its index, each search of the
+ * table reads every row. Returns a function that stops the work.
  */
 export function ensureTextIndexes({ db, tables, onError }: TextIndexesOptions): () => Promise<void> {
   const searched = tables.filter(({ search }) => search.length > 0)

@@ -3,21 +3,21 @@ import type { ExistingTable } from './read-table.ts'
 import { fieldOf, type Overlay, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
 import { tupleIndexPrefix } from './unique-tuples.ts'
 
-/** A table that existed before a resource was declared over it. */
+/** A table that existed before a resource was mapped to it. */
 export interface AdoptedTable {
   engine: Engine
   table: ResourceTable
   existing: ExistingTable
   details: ReadonlyMap<string, ColumnDetails>
-  /** True if the table has no record yet. */
+  /** True if nothing is recorded about the table yet. */
   isNew: boolean
-  /** The columns of fields that the service did not create. */
+  /** The columns of fields, except those that the service created. */
   adopted: readonly ResourceColumn[]
-  /** Those that are not recorded yet. */
+  /** The adopted columns that are not recorded yet. */
   fresh: readonly ResourceColumn[]
 }
 
-/** A column that every resource table has besides its fields, with the value for existing rows. */
+/** A column that every resource table has in addition to the columns of its fields. */
 export interface SystemColumn {
   name: string
   type: 'integer' | 'text'
@@ -43,7 +43,7 @@ export const systemColumns: readonly SystemColumn[] = [
   },
 ]
 
-/** Returns a line for each column that does not fit the declaration: what was found, and what is expected. */
+/** Returns a line for each difference between the table and its declaration: what was found, and what is expected. */
 export function differences(of: AdoptedTable): string[] {
   const { table, adopted, fresh, isNew } = of
   return [
@@ -56,7 +56,7 @@ export function differences(of: AdoptedTable): string[] {
   ]
 }
 
-/** Returns text such as `book_title (title)`. */
+/** Returns the name of the column, with the field if its name differs, such as `book_title (title)`. */
 export const nameOf = (column: ResourceColumn): string => {
   const field = fieldOf(column)
   return field === column.name ? field : `${column.name} (${field})`
@@ -83,7 +83,10 @@ function systemDifferences({ engine, details }: AdoptedTable): string[] {
   })
 }
 
-/** A column that the declaration names must exist, because a new one would hide a wrong name; no table has a creator. */
+/**
+ * Reports columns that the declaration names but the table lacks. Creating them would hide a misspelled name. Ignores
+ * the column for `createdBy`, which no existing table has.
+ */
 function missingColumns({ table, details }: AdoptedTable): string[] {
   return table.columns
     .filter((column) => fieldOf(column) !== 'createdBy')
@@ -152,7 +155,9 @@ function companionDifference({ details, existing, isNew }: AdoptedTable, column:
   return [`${key}: found a column, expected none, because the case-folded text of ${fieldOf(column)} needs this name`]
 }
 
-/** Columns without a field must accept rows that do not mention them. */
+/**
+ * Reports columns without a field that would reject inserted rows, because they require a value and have no default.
+ */
 function unusedRequired({ table, details, existing }: AdoptedTable): string[] {
   const used = new Set(['id', ...systemColumns.map(({ name }) => name), ...table.columns.map(({ name }) => name)])
   const isUsed = (name: string) => used.has(name) || used.has(name.replace(/_key$/, '')) || existing.recorded.has(name)
@@ -166,6 +171,10 @@ function uniqueDifference({ existing }: AdoptedTable, column: ResourceColumn): s
   return [`${nameOf(column)}: found a unique index, expected ${fieldOf(column)} in unique, or no such index`]
 }
 
+/**
+ * Reports unique indexes over several fields that `unique` does not declare. Ignores the service's own indexes, and
+ * indexes with a column that has no field.
+ */
 function tupleDifferences({ table, existing }: AdoptedTable): string[] {
   const fields = new Map(table.columns.map((column) => [column.name, fieldOf(column)]))
   const declared = (table.tuples ?? []).map((tuple) => tuple.fields.toSorted().join())

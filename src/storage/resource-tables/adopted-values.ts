@@ -3,7 +3,7 @@ import type { Queryable } from '../database.ts'
 import { maxId } from '../ids.ts'
 import { type AdoptedTable, nameOf, systemColumns } from './adopted-columns.ts'
 import { comparedColumn } from './ddl.ts'
-import { countOf, rowCount } from './mismatch.ts'
+import { countRows, rowCount } from './mismatch.ts'
 import { fieldOf, type ResourceColumn } from './resource-columns.ts'
 
 const pageRows = 500
@@ -11,17 +11,20 @@ const maxExamples = 3
 
 type Row = Readonly<Record<string, unknown>>
 
-/** Rows with the same problem: how many, and the first ids. */
+/** Rows with the same problem: their number, and the first few ids. */
 interface Found {
   rows: number
   ids: number[]
 }
 
-/** Returns a line for each problem with the stored values: how many rows have it, and which, for example. */
+/**
+ * Returns a line for each problem with the stored values, with the number of affected rows and the ids of the first
+ * few.
+ */
 export async function invalidValues(tx: Queryable, of: AdoptedTable): Promise<string[]> {
   const { table, isNew } = of
   const outside = sql`id < 1 or id > ${maxId}`
-  const wrongIds = isNew ? await countOf(tx, table.name, outside) : 0
+  const wrongIds = isNew ? await countRows(tx, table.name, outside) : 0
   if (wrongIds > 0) return [`id: must be from 1 to ${maxId}, in ${rowCount(wrongIds)}`]
   const problems = new Map<string, Found>()
   const readPage = pageReader(tx, of)
@@ -54,7 +57,7 @@ function pageReader(tx: Queryable, { table, details, isNew }: AdoptedTable) {
   }
 }
 
-/** Reads decimals as text, because they have more digits than a JavaScript number. */
+/** Reads decimals as text, because they may have more digits than a JavaScript number can represent. */
 const readColumn = ({ name, kind }: ResourceColumn): RawBuilder<unknown> =>
   kind.startsWith('decimal') ? sql`cast(${sql.ref(name)} as text) as ${sql.ref(name)}` : sql.ref(name)
 
@@ -79,10 +82,10 @@ function isSystemValue(name: string, value: unknown): boolean {
 }
 
 /**
- * Returns a line for each declared uniqueness that existing rows violate. The companion columns of text must have been
+ * Returns a line for each declared uniqueness that existing rows violate. Call it after the companion columns are
  * filled.
  */
-export async function duplicates(tx: Queryable, of: AdoptedTable): Promise<string[]> {
+export async function duplicateValues(tx: Queryable, of: AdoptedTable): Promise<string[]> {
   const { table, fresh } = of
   const single = fresh.filter(({ unique }) => unique).map((column) => ({ name: nameOf(column), columns: [column] }))
   const byField = new Map(of.adopted.map((column) => [fieldOf(column), column]))
@@ -103,7 +106,7 @@ export async function duplicates(tx: Queryable, of: AdoptedTable): Promise<strin
   return lines
 }
 
-/** Returns the number of rows with the same values as another row, and the ids of two of them. */
+/** Returns the number of rows that have the same values as another row, and the ids of two of them. */
 async function sharedRows(tx: Queryable, table: string, columns: readonly ResourceColumn[]) {
   const present = columns.map(({ name }) => sql`${sql.ref(name)} is not null`)
   const groups = sql`

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import { type AdoptedTable, differences, systemColumns } from './adopted-columns.ts'
-import { duplicates, invalidValues } from './adopted-values.ts'
+import { duplicateValues, invalidValues } from './adopted-values.ts'
 import { fillRows } from './batches.ts'
 import { fillKeys } from './computed-columns.ts'
 import { dataStepsOf, describeStep, prepareStatements } from './data-steps.ts'
@@ -13,29 +13,29 @@ import {
   createIndexStatement,
   uniqueTupleStatement,
 } from './ddl.ts'
-import { countOf, rowCount, TableMismatch } from './mismatch.ts'
+import { countRows, rowCount, TableMismatch } from './mismatch.ts'
 import { readTable } from './read-table.ts'
 import { type RecordedColumn, recordAdoption, recordOf, type TableRecord } from './record.ts'
 import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
 import { withStoredNames } from './stored-names.ts'
 import { sameColumns } from './unique-tuples.ts'
 
-/** What was done to use a table that existed before. */
+/** The result of adopting an existing table. */
 interface Adoption {
   /** Executed statements and comments. */
   executed: string[]
   /** The error message for the differences that only the operator can resolve; at most one. */
   mismatches: string[]
-  /** The recorded columns, including those that the service uses from now on. */
+  /** The recorded columns, including those that were adopted now. */
   recorded: readonly RecordedColumn[]
   /** The columns of new fields whose values have been computed. */
   filled: readonly string[]
 }
 
 /**
- * Lays a declaration over a table that the service did not create. Compares its columns with the declaration, checks
- * the values of every row, and adds the columns and unique indexes that every resource table has. Later starts compare
- * the columns again, because other programs may change them. Does nothing to all other tables.
+ * Adopts a table that the service did not create. Compares its columns with the declaration, checks the values of every
+ * row, and adds missing bookkeeping columns and unique indexes. Later starts compare the columns again, because other
+ * programs may have changed them. Does nothing for tables that the service created.
  */
 export async function adopt(
   tx: Queryable,
@@ -55,7 +55,7 @@ export async function adopt(
   const invalid = await invalidValues(tx, of)
   if (invalid.length > 0) return { ...none, mismatches: refusal(of, 'has values that break its declaration', invalid) }
   const executed = await prepare(tx, of, now)
-  const shared = await duplicates(tx, of)
+  const shared = await duplicateValues(tx, of)
   if (shared.length > 0) return { ...none, mismatches: refusal(of, 'has values that break its declaration', shared) }
   executed.push(...(await execute(tx, uniqueStatements(of))))
   const added = recordOf({ ...declared, columns: of.fresh }).map(
@@ -99,7 +99,7 @@ const refusal = ({ table: { path, name } }: AdoptedTable, what: string, lines: r
         ].join('\n'),
       ]
 
-/** Adds the columns that every resource table has, and fills the companion columns of text. */
+/** Adds the bookkeeping columns, adds and fills the case-folded companion columns, and makes text sort bytewise. */
 async function prepare(tx: Queryable, of: AdoptedTable, now: string): Promise<string[]> {
   const { engine, table, details, fresh, isNew } = of
   const { name } = table
@@ -109,7 +109,7 @@ async function prepare(tx: Queryable, of: AdoptedTable, now: string): Promise<st
     const found = details.get(column.name)
     return found && column.sql === 'key' ? engine.sortBytewise(name, found) : []
   })
-  const rows = await countOf(tx, name, sql`true`)
+  const rows = await countRows(tx, name, sql`true`)
   const statements = await execute(tx, [
     ...missing.map((column) => addSystemColumnStatement(tx, name, column, column.initial ?? now)),
     ...(isNew ? ['created_at', 'updated_at'].map((column) => createIndexStatement(name, column)) : []),
@@ -149,7 +149,7 @@ function uniqueStatements({ table, existing, adopted, fresh }: AdoptedTable): st
   ]
 }
 
-/** Computes the values of new fields for existing rows, for the functions in `migrate.fill`. */
+/** Computes the values of new fields in existing rows with the functions in `migrate.fill`. */
 async function fillNewFields(tx: Queryable, of: AdoptedTable, recorded: readonly RecordedColumn[], now: string) {
   const { engine, table } = of
   const existing = await readTable(tx, engine, table.name, recorded)

@@ -11,11 +11,11 @@ import {
   obstacleOf,
   prepareStatements,
   rowsOfStep,
-  targetOf,
+  stepColumn,
 } from './data-steps.ts'
 import { idTypeOf, typeNameOf } from './ddl.ts'
 import { type DefinitionLabel, interruptedChange, progressAt } from './history.ts'
-import { countOf, TableMismatch } from './mismatch.ts'
+import { countRows, TableMismatch } from './mismatch.ts'
 import {
   fieldOf,
   InvalidCell,
@@ -26,7 +26,7 @@ import {
 } from './resource-columns.ts'
 
 /** The progress of a step. */
-export interface Progress {
+export interface StepProgress {
   table: string
   column: string
   rows: number
@@ -36,7 +36,7 @@ export interface Progress {
 interface BatchOptions {
   label: DefinitionLabel
   now: () => number
-  onProgress: (progress: Progress) => void
+  onProgress: (progress: StepProgress) => void
 }
 
 const batchRows = 500
@@ -50,7 +50,7 @@ export async function runStep(db: Database, step: DataStep, options: BatchOption
   const { table, column } = step
   const { statements, ...first } = await db.write((tx) => begin(tx, db, step, options))
   let { after, rows } = first
-  const waiting = await db.write((tx) => countOf(tx, table.name, rowsOfStep(step, after)))
+  const waiting = await db.write((tx) => countRows(tx, table.name, rowsOfStep(step, after)))
   const total = rows + waiting
   for (;;) {
     options.onProgress({ table: table.name, column: column.name, rows, total })
@@ -62,7 +62,8 @@ export async function runStep(db: Database, step: DataStep, options: BatchOption
 }
 
 /**
- * Determines where to start: after the rows that an interrupted run has written, or with a new column at the first row.
+ * Prepares a step, unless an interrupted run has done so. Returns the id after which to start, the number of rows
+ * already written, and the executed statements.
  */
 async function begin(tx: Queryable, { engine }: Database, step: DataStep, { label, now }: BatchOptions) {
   const { table, column } = step
@@ -107,7 +108,7 @@ async function runBatch(tx: Queryable, engine: Engine, step: DataStep, after: Ro
   return { after: last, rows: found.length }
 }
 
-/** Writes all rows of a step in the same transaction, and returns their number. */
+/** Writes all rows of a step in one transaction, and returns their number. */
 export async function fillRows(tx: Queryable, engine: Engine, step: DataStep, now: string): Promise<number> {
   let rows = 0
   for (let after = idBeforeAll[idsOf(step.table)]; ; ) {
@@ -122,7 +123,7 @@ export async function fillRows(tx: Queryable, engine: Engine, step: DataStep, no
 /** Writes the new values of rows in one statement. */
 async function store(tx: Queryable, engine: Engine, step: DataStep, rows: Record<string, unknown>[], now: string) {
   const { table } = step
-  const target = targetOf(step)
+  const target = stepColumn(step)
   const cells = rows.map((row) => {
     const value = newValue(step, row)
     return [row.id, typeof value === 'bigint' ? String(value) : value, keyOf(target, value)]

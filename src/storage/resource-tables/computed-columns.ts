@@ -17,7 +17,7 @@ interface Filled {
 }
 
 /**
- * Recomputes sums and counts, and stores them in rows with another value. This fills new columns, and corrects totals
+ * Recomputes sums and counts, and updates the rows in which they differ. This fills new columns, and corrects totals
  * after writes by a node whose definition does not declare them. Each changed row gets a new revision, because its
  * representation changes.
  */
@@ -66,7 +66,7 @@ async function countTooLarge(tx: Queryable, source: TotalSource): Promise<number
   return Number((await query.execute(tx)).rows[0]?.rows)
 }
 
-/** Returns the total of a row. The source table has an alias, because a table may sum its own rows. */
+/** Returns SQL for the total of a row. The source table has an alias, because it may be the same table. */
 const totalOf = (table: string, source: TotalSource) => sql`(
   select ${amountOf(source)} from ${sql.ref(source.table)} as source
   where source.${sql.ref(source.reference)} = ${sql.ref(table)}.id
@@ -81,7 +81,7 @@ async function isOutdated(tx: Queryable, table: string, { name }: ResourceColumn
 }
 
 async function fill(tx: Queryable, table: string, { name }: ResourceColumn, source: TotalSource, now: string) {
-  // Typed as a table that has the bookkeeping columns of every resource table.
+  // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const query = tx
     .updateTable(table as 'products')
     .set({ [name]: totalOf(table, source), ...nextRevision(table, now) } as object)
@@ -91,7 +91,7 @@ async function fill(tx: Queryable, table: string, { name }: ResourceColumn, sour
 
 const batchRows = 500
 
-/** Fills the companion column in every row. The work of `caseFold` cannot be done in SQL on either engine. */
+/** Fills the companion column in all rows with a value. Neither engine can compute `caseFold` in SQL. */
 export async function fillKeys(
   tx: Queryable,
   engine: Engine,

@@ -10,13 +10,13 @@ import {
   renameColumnStatements,
   uniqueTupleStatement,
 } from './ddl.ts'
-import { countOf, rowCount } from './mismatch.ts'
+import { countRows, rowCount } from './mismatch.ts'
 import { type ExistingTable, indexedAs } from './read-table.ts'
 import type { RecordedColumn } from './record.ts'
 import { fieldOf, idsOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
 import { comparableKind } from './schema-diff.ts'
 
-/** A change to the values in a column, for which every row is read in batches. */
+/** A change that computes new values for a column, in batches of rows. */
 export interface DataStep {
   kind: 'fill' | 'convert'
   table: ResourceTable
@@ -35,7 +35,7 @@ export interface DoneStep {
   statements: readonly string[]
 }
 
-/** Returns the steps that an existing table needs; an empty table has nothing to fill. */
+/** Returns the steps that an existing table needs. Omits a fill that would write no rows. */
 export async function dataStepsOf(tx: Queryable, table: ResourceTable, existing: ExistingTable): Promise<DataStep[]> {
   const { changes } = table
   if (changes === undefined || existing.types.size === 0) return []
@@ -56,7 +56,7 @@ export async function dataStepsOf(tx: Queryable, table: ResourceTable, existing:
 }
 
 const rowsToFill = (tx: Queryable, { table, column, before }: Omit<DataStep, 'kind'>) =>
-  countOf(tx, table.name, before ? sql`${sql.ref(column.name)} is null` : sql`true`)
+  countRows(tx, table.name, before ? sql`${sql.ref(column.name)} is null` : sql`true`)
 
 /**
  * Returns the condition for the rows that a step reads after an id: rows with a value to convert, or without the value
@@ -71,8 +71,8 @@ export function rowsOfStep(
   return sql<boolean>`id > ${after} and ${value} is ${sql.raw(kind === 'convert' ? 'not null' : 'null')}`
 }
 
-/** Returns the column that a step writes. Converted values are in a separate column until all rows are converted. */
-export const targetOf = ({ kind, column }: DataStep): ResourceColumn =>
+/** Returns the column that a step writes. Converted values stay in a separate column until all rows are converted. */
+export const stepColumn = ({ kind, column }: DataStep): ResourceColumn =>
   kind === 'convert' ? { ...column, name: `${column.name}__new` } : column
 
 /**
@@ -82,7 +82,7 @@ export const targetOf = ({ kind, column }: DataStep): ResourceColumn =>
 export function prepareStatements(tx: Queryable, engine: Engine, step: DataStep): string[] {
   const { kind, table, existing, before } = step
   if (kind === 'fill' && before !== undefined) return []
-  const target = targetOf(step)
+  const target = stepColumn(step)
   const leftovers = [`${target.name}_key`, target.name].filter((name) => existing.types.has(name))
   return [
     ...leftovers.map((name) => `alter table "${table.name}" drop column "${name}"`),
@@ -115,16 +115,16 @@ export function describeStep({ kind, table, column, before }: DataStep): string 
   return kind === 'fill' ? what : `${what} from ${before?.kind} to ${column.kind}`
 }
 
-/** Returns the error message for a start that finds a step not yet executed. */
+/** Returns the error message for a start of the service before a step has been executed. */
 export async function pendingStep(tx: Queryable, step: DataStep): Promise<string> {
   const { kind, table, column, before } = step
-  const rows = rowCount(await countOf(tx, table.name, rowsOfStep(step)))
+  const rows = rowCount(await countRows(tx, table.name, rowsOfStep(step)))
   const what = kind === 'fill' ? `has to be filled in ${rows}` : `has to be converted from ${before?.kind} in ${rows}`
   const cure = 'Stop all nodes that use this database, and run plinth migrate'
   return `${table.path}: the field ${fieldOf(column)} ${what} of ${table.name}. ${cure}`
 }
 
-/** Returns an error message if a step cannot be prepared. */
+/** Returns an error message if a step cannot be prepared; otherwise undefined. */
 export function obstacleOf({ kind, table, column, existing, before }: DataStep): string | undefined {
   if (kind === 'convert' && before?.adopted) {
     const why = `the service did not create the column ${column.name} of ${table.name}`

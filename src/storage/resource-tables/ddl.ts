@@ -5,12 +5,13 @@ import { caseFold } from '../rows/page-query.ts'
 import { idsOf, type ResourceColumn, type ResourceTable, type SqlType, type UniqueTuple } from './resource-columns.ts'
 
 /**
- * Returns the column used to search, sort and enforce uniqueness: the case-folded companion column if the field has one.
+ * Returns the column used to search, sort and enforce uniqueness: the case-folded companion column if the field has
+ * one.
  */
 export const comparedColumn = ({ name, folded }: Pick<ResourceColumn, 'name' | 'folded'>) =>
   folded ? `${name}_key` : name
 
-/** The SQL type to cast the text of an id to. */
+/** The SQL type to which the text of an id is cast. */
 export const idTypeOf = (engine: Engine, table: Pick<ResourceTable, 'ids'>) =>
   sqlText.raw(idsOf(table) === 'uuid' ? engine.uuidType : 'integer')
 
@@ -51,9 +52,7 @@ export function createTableStatements(tx: Queryable, engine: Engine, table: Reso
   return [create.compile().sql, ...indexes, ...tuples, ...times]
 }
 
-/**
- * Returns the statement that adds a field's column, in which every existing row has the `constant`, if there is one.
- */
+/** Returns the statement that adds a field's column. Existing rows get the `constant`, if there is one. */
 export function addColumnStatement(
   tx: Queryable,
   engine: Engine,
@@ -63,7 +62,7 @@ export function addColumnStatement(
 ): string {
   const isText = column.sql === 'text' || column.sql === 'key'
   const literal = sqlText.lit(isText ? String(constant) : Number(constant))
-  // Text, because a decimal has more digits than a JavaScript number.
+  // The constant of a decimal is text, because it may have more digits than a JavaScript number can represent.
   const value = !isText && typeof constant === 'string' ? sqlText.raw(constant) : literal
   return tx
     .withoutPlugins()
@@ -74,7 +73,7 @@ export function addColumnStatement(
     .compile().sql
 }
 
-/** Returns the statement that adds a bookkeeping column, in which every existing row has the value. */
+/** Returns the statement that adds a bookkeeping column. Existing rows get the value. */
 export const addSystemColumnStatement = (
   tx: Queryable,
   table: string,
@@ -106,7 +105,10 @@ export const addKeyColumnStatement = (
 export const createIndexStatement = (table: string, name: string) =>
   `create index "${table}_${name}" on "${table}" ("${name}", "id")`
 
-/** Returns the statements for a column's indexes: a unique index, or one for keyset pagination, and one of the text itself. */
+/**
+ * Returns the statements for a column's indexes: a unique index or one for keyset pagination, and one on the exact
+ * text.
+ */
 export const indexStatements = (table: string, column: ResourceColumn): string[] => [
   ...comparedIndexStatements(table, column),
   ...exactIndexStatements(table, column),
@@ -153,8 +155,8 @@ export function renameColumnStatements(
 }
 
 /**
- * Returns the statements that copy a reference to a column without a foreign key. Renaming the column would keep the
- * key.
+ * Returns the statements that copy a reference to a column without a foreign key. Renaming the column would not remove
+ * its foreign key.
  */
 const copyColumnStatements = (table: string, name: string, type: string): string[] => [
   `alter table "${table}" add column "${name}_old" ${type}`,

@@ -38,7 +38,10 @@ export async function recordChanges(
 }
 
 /** Reads all changes in order; none if the database has not been migrated. */
-export async function readHistory({ read, engine }: Pick<Database, 'read' | 'engine'>): Promise<SchemaChangesTable[]> {
+export async function readSchemaChanges({
+  read,
+  engine,
+}: Pick<Database, 'read' | 'engine'>): Promise<SchemaChangesTable[]> {
   if ((await engine.columnsOf('schema_changes').execute(read)).rows.length === 0) return []
   return read.selectFrom('schemaChanges').selectAll().orderBy('startedAt').orderBy('position').execute()
 }
@@ -66,8 +69,8 @@ export async function interruptedChange(
 }
 
 /**
- * Deletes unfinished changes to these tables. Their progress is no longer valid, because the served definition does not
- * include them and lets rows change.
+ * Deletes unfinished changes to these tables. The served definition no longer declares these changes, so the rows may
+ * change and the recorded progress is no longer valid.
  */
 export async function abandonChanges(tx: Queryable, tables: readonly ResourceTable[]): Promise<void> {
   if (tables.length === 0) return

@@ -12,7 +12,7 @@ import {
   swapStatements,
 } from './data-steps.ts'
 import { type DefinitionLabel, interruptedChange, recordChanges } from './history.ts'
-import { countOf, rowCount, TableMismatch } from './mismatch.ts'
+import { countRows, rowCount, TableMismatch } from './mismatch.ts'
 import { readTable } from './read-table.ts'
 import { readRecord, recordOf, saveRecord } from './record.ts'
 import { removeUndeclared } from './removal.ts'
@@ -28,8 +28,8 @@ export interface ThoroughOptions {
   allowDataLoss?: boolean
 }
 
-/** What a thorough migration does before it reconciles the tables. */
-export interface Prepared {
+/** The changes that a thorough migration makes before it reconciles the tables. */
+export interface PreparedMigration {
   /** Executed statements and comments. */
   lines: string[]
   /** Columns whose values are filled or converted: `table.column`. */
@@ -47,7 +47,7 @@ export async function findSteps(tx: Queryable, engine: Engine, tables: readonly 
     const before = record?.columns ?? []
     const known = withStoredNames(declared, before)
     if (declared.changes === undefined || record?.text === JSON.stringify(recordOf(known))) continue
-    // The values of new fields are computed when the table is adopted.
+    // The values of new fields in such a table are computed when it is adopted.
     if (declared.overlay !== undefined && record === undefined) continue
     const existing = await readTable(tx, engine, declared.name, before)
     steps.push(...(await dataStepsOf(tx, withStoredNames(declared, before, existing.types), existing)))
@@ -67,10 +67,10 @@ interface UnitOptions extends ThoroughUnit {
 }
 
 /**
- * Puts the new values of steps into place, and removes and renames columns. A dry run also prepares the steps, but
- * computes no values.
+ * Swaps in the new values of each data step. Drops undeclared columns and tables if `allowDataLoss` is set, and renames
+ * columns if `tidy` is set. A dry run also prepares the steps, but computes no values.
  */
-export async function prepareTables(tx: Queryable, engine: Engine, options: UnitOptions): Promise<Prepared> {
+export async function prepareTables(tx: Queryable, engine: Engine, options: UnitOptions): Promise<PreparedMigration> {
   const { tables, label, now } = options
   const done = options.done ?? (await rehearsed(tx, engine, options))
   const lines: string[] = []
@@ -96,14 +96,14 @@ async function rehearsed(tx: Queryable, engine: Engine, { tables, label }: UnitO
     if (obstacle !== undefined) throw new TableMismatch(obstacle)
     const interrupted = await interruptedChange(tx, table.name, column.name, label)
     const statements = interrupted ? [] : prepareStatements(tx, engine, step)
-    const rows = await countOf(tx, table.name, rowsOfStep(step, interrupted?.after))
+    const rows = await countRows(tx, table.name, rowsOfStep(step, interrupted?.after))
     for (const statement of statements) await sql.raw(statement).execute(tx)
     done.push({ step, rows, statements })
   }
   return done
 }
 
-/** Puts the values of a step into place. Returns all statements of the step, including those that prepared it. */
+/** Swaps in the new values of a step. Returns all statements of the step, including those that prepared it. */
 async function place(tx: Queryable, engine: Engine, done: DoneStep, now: string): Promise<string[]> {
   const { step, rows, statements } = done
   const { table, column } = step

@@ -5,10 +5,7 @@ import type { IdType } from '../ids.ts'
 import { readRecord } from './record.ts'
 import { fieldOf, idsOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
 
-/**
- * Thrown if a table does not match its declaration. The message lists each mismatch with its remedy; nothing was
- * changed.
- */
+/** Thrown if a table cannot be made to match its declaration. The message lists the mismatches and their remedies. */
 export class TableMismatch extends Error {
   override name = 'TableMismatch'
   readonly exitCode = 2
@@ -58,7 +55,7 @@ const other: Readonly<Record<IdType, IdType>> = { integer: 'uuid', uuid: 'intege
 export const rowCount = (rows: number): string => `${rows} ${rows === 1 ? 'row' : 'rows'}`
 
 /** Returns the number of rows that meet a condition. */
-export async function countOf(tx: Queryable, table: string, where: ReturnType<typeof sql>): Promise<number> {
+export async function countRows(tx: Queryable, table: string, where: ReturnType<typeof sql>): Promise<number> {
   const query = sql<{ count: number }>`select count(*) as count from ${sql.ref(table)} where ${where}`
   return Number((await query.execute(tx)).rows[0]?.count)
 }

@@ -8,7 +8,7 @@ import type { ResourceColumn } from './resource-columns.ts'
 export interface ExistingTable {
   /** SQL type by column name. */
   types: ReadonlyMap<string, string>
-  /** Columns that come first in an index used for lists. */
+  /** The first columns of all indexes except unique multi-column indexes. */
   indexed: ReadonlySet<string>
   /** Columns that have a unique index of their own. */
   unique: ReadonlySet<string>
@@ -45,12 +45,12 @@ export async function readTable(
 export const tuplesWith = ({ tuples }: ExistingTable, column: Pick<ResourceColumn, 'name' | 'folded'>): string[] =>
   [...tuples].filter(([, columns]) => columns.includes(comparedColumn(column))).map(([index]) => index)
 
-/** Returns what `renameColumnStatements` needs to know about an existing column. */
+/** Returns the properties of an existing column that `renameColumnStatements` needs. */
 export const indexedAs = (existing: ExistingTable, column: Pick<ResourceColumn, 'name' | 'folded'>) => ({
   tuples: tuplesWith(existing, column),
   type: existing.types.get(column.name),
 })
 
-/** Returns true if a column has an index of its own. */
+/** Returns true if an index other than a unique multi-column index starts with the column. */
 export const hasIndex = ({ indexed, unique }: ExistingTable, column: string): boolean =>
   indexed.has(column) || unique.has(column)

@@ -9,7 +9,7 @@ export interface TableRecord {
   /** The columns as JSON text. */
   text: string
   columns: readonly RecordedColumn[]
-  /** True if the table existed before a resource was declared over it. */
+  /** True if the table existed before a resource was mapped to it. */
   isAdopted: boolean
 }
 
@@ -33,7 +33,7 @@ export async function saveRecord(tx: Queryable, name: string, columns: string): 
     .execute()
 }
 
-/** Records that a table existed before a resource was declared over it. */
+/** Records that a table existed before a resource was mapped to it. */
 export async function recordAdoption(tx: Queryable, name: string): Promise<void> {
   await tx.insertInto('resourceTables').values({ name, columns: '[]', adopted: 1 }).execute()
 }

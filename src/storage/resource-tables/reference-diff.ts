@@ -2,12 +2,15 @@ import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import { constraintName, dropIndexStatement, indexStatements, typeNameOf, uniqueTupleStatement } from './ddl.ts'
-import { countOf, mismatch, rowCount } from './mismatch.ts'
+import { countRows, mismatch, rowCount } from './mismatch.ts'
 import type { ExistingTable } from './read-table.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 import type { TableChanges } from './schema-diff.ts'
 
-/** Adds the statements that give existing columns their declared foreign keys to a table's changes. */
+/**
+ * Returns the changes, extended by the statements that make the foreign keys of existing columns match the declaration,
+ * and by mismatches.
+ */
 export async function diffReferences(
   tx: Queryable,
   engine: Engine,
@@ -21,7 +24,7 @@ export async function diffReferences(
     const { name, references } = column
     const actual = existing.references.get(name)
     const wasDeclared = existing.recorded.get(name)?.references !== undefined
-    // A column of another type is a mismatch that is already listed.
+    // New columns get their foreign keys when they are added. A wrong type has already been reported as a mismatch.
     if (existing.types.get(name) !== typeNameOf(column, engine)) continue
     // Keep foreign keys that the service did not create.
     if (actual === references || (references === undefined && !wasDeclared)) continue
@@ -57,10 +60,10 @@ function changeStatements(
 async function missingTargets(tx: Queryable, engine: Engine, table: ResourceTable, column: ResourceColumn) {
   const { name, references } = column
   if (references === undefined) return undefined
-  // If another table has a mismatch, the referenced table may not exist yet; that mismatch is reported first.
+  // If another table has a mismatch, the referenced table may not exist yet. The migration then fails anyway.
   if ((await engine.columnsOf(references).execute(tx)).rows.length === 0) return undefined
   const missing = `"${name}" is not null and "${name}" not in (select "id" from "${references}")`
-  const rows = await countOf(tx, table.name, sql.raw(missing))
+  const rows = await countRows(tx, table.name, sql.raw(missing))
   if (rows === 0) return undefined
   const what = `refers to rows of ${references} that do not exist, in ${rowCount(rows)} of ${table.name}`
   return mismatch(table, column, what, 'Correct these rows, then start again:', [

@@ -1,19 +1,19 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import { forgetDeleted } from '../deleted-rows.ts'
 import type { Engine } from '../engine.ts'
+import { iso } from '../ids.ts'
 import { releaseTable } from '../stored-files.ts'
 import { dropIndexStatement } from './ddl.ts'
-import { countOf, rowCount } from './mismatch.ts'
+import { countRows, rowCount } from './mismatch.ts'
 import { hasIndex, readTable, tuplesWith } from './read-table.ts'
 import { readRecord, saveRecord } from './record.ts'
-import type { ResourceTable } from './resource-columns.ts'
-
+import { idsOf, type ResourceTable } from './resource-columns.ts'
 import { withStoredNames } from './stored-names.ts'
 import { tupleIndexPrefix } from './unique-tuples.ts'
 
-/** The changes to one table, as statements and comments, and whether the table is dropped. */
-export interface Removal {
+/** The changes to one table, as statements and comments. */
+export interface TableRemoval {
   table: string
   lines: string[]
 }
@@ -29,8 +29,8 @@ export async function removeUndeclared(
   tx: Queryable,
   engine: Engine,
   tables: readonly ResourceTable[],
-): Promise<Removal[]> {
-  const removals: Removal[] = []
+): Promise<TableRemoval[]> {
+  const removals: TableRemoval[] = []
   for (const table of tables) {
     const lines = await dropColumns(tx, engine, table)
     if (lines.length > 0) removals.push({ table: table.name, lines })
@@ -52,7 +52,7 @@ async function dropColumns(tx: Queryable, engine: Engine, table: ResourceTable):
   const lines: string[] = []
   for (const column of before.filter(({ name }) => !kept.has(name) && existing.types.has(name))) {
     const { name, folded, adopted } = column
-    const rows = await countOf(tx, table.name, sql`${sql.ref(name)} is not null`)
+    const rows = await countRows(tx, table.name, sql`${sql.ref(name)} is not null`)
     const isOwn = (index: string) => !adopted || index.startsWith(tupleIndexPrefix(table.name))
     const statements = [
       ...tuplesWith(existing, column).filter(isOwn).map(dropIndexStatement),
@@ -70,12 +70,55 @@ async function dropColumns(tx: Queryable, engine: Engine, table: ResourceTable):
     lines.push(...statements, `-- ${done}`)
   }
   const left = before.filter(({ name }) => kept.has(name))
-  if (lines.length > 0) await saveRecord(tx, table.name, JSON.stringify(left))
-  return lines
+  if (lines.length === 0) return []
+  await saveRecord(tx, table.name, JSON.stringify(left))
+  const files = before.some(isFile) ? await releaseLostFiles(tx, engine, table, left.filter(isFile)) : []
+  return [...lines, ...files]
+}
+
+const isFile = ({ kind }: { kind: string }) => kind === 'file'
+
+/**
+ * Releases the files of a table that its columns no longer refer to: of rows, and of deleted rows that can be restored.
+ * A column refers to one file with the digest that it contains. The next sweep removes the files from the store.
+ * Returns a comment if there are any.
+ */
+async function releaseLostFiles(
+  tx: Queryable,
+  engine: Engine,
+  table: ResourceTable,
+  columns: readonly { name: string }[],
+): Promise<string[]> {
+  // Base64 has no characters that are special in LIKE.
+  const refers = (cell: RawBuilder<unknown>) =>
+    sql`case when ${cell} like '%' || stored_files.sha256 || '%' then 1 else 0 end`
+  const referring = (cellOf: (name: string) => RawBuilder<unknown>) =>
+    sql.join([sql`0`, ...columns.map(({ name }) => refers(cellOf(name)))], sql` + `)
+  const type = idsOf(table) === 'integer' ? 'bigint' : engine.name === 'sqlite' ? 'text' : 'uuid'
+  const inRow = sql`select ${referring((name) => sql.ref(`r.${name}`))} from ${sql.table(table.name)} as r
+    where r.id = cast(stored_files.row_id as ${sql.raw(type)})`
+  const inDeletedRow = sql`select ${referring((name) => engine.jsonCell(sql.ref('d.content'), ['cells', name], 'text'))}
+    from deleted_rows as d where d.table_name = stored_files.table_name and d.row_id = stored_files.row_id`
+  const position = sql`select count(*) from stored_files as f where f.table_name = stored_files.table_name
+    and f.row_id = stored_files.row_id and f.state = stored_files.state and f.sha256 = stored_files.sha256
+    and f.key <= stored_files.key`
+  // The id of the row of an upload can be empty, so it is cast only for files that belong to a row.
+  const needed = sql`case state when 'stored' then (${inRow}) when 'kept' then (${inDeletedRow}) end`
+  const released = await tx
+    .updateTable('storedFiles')
+    .set({ state: 'unused', removeAt: iso(0) })
+    .where('tableName', '=', table.name)
+    .where('state', 'in', ['stored', 'kept'])
+    .where(sql<boolean>`(${position}) > coalesce(${needed}, 0)`)
+    .executeTakeFirst()
+  const count = Number(released.numUpdatedRows)
+  return count > 0
+    ? [`-- remove ${count} ${count === 1 ? 'file' : 'files'} of ${table.name} from the result store`]
+    : []
 }
 
 /** Drops tables; tables with references to others come first. */
-async function dropTables(tx: Queryable, engine: Engine, names: readonly string[]): Promise<Removal[]> {
+async function dropTables(tx: Queryable, engine: Engine, names: readonly string[]): Promise<TableRemoval[]> {
   const references = new Map<string, string[]>()
   for (const name of names) {
     const { rows } = await engine.foreignKeysOf(name).execute(tx)
@@ -84,7 +127,7 @@ async function dropTables(tx: Queryable, engine: Engine, names: readonly string[
       rows.map(({ table }) => table).filter((table) => table !== name),
     )
   }
-  const removals: Removal[] = []
+  const removals: TableRemoval[] = []
   const left = new Set(names)
   while (left.size > 0) {
     const free = [...left].find((name) => ![...left].some((other) => references.get(other)?.includes(name)))
@@ -92,7 +135,7 @@ async function dropTables(tx: Queryable, engine: Engine, names: readonly string[
     left.delete(name)
     const columns = ((await readRecord(tx, name))?.columns ?? []).map((one) => one.name)
     const { rows: existing } = await engine.columnsOf(name).execute(tx)
-    const rows = existing.length === 0 ? 0 : await countOf(tx, name, sql`true`)
+    const rows = existing.length === 0 ? 0 : await countRows(tx, name, sql`true`)
     const drop = `drop table if exists "${name}"`
     await sql.raw(drop).execute(tx)
     await forgetDeleted(tx, name)

@@ -19,7 +19,7 @@ export interface ResourceColumn {
   unique: boolean
   /** True if lists can be filtered or sorted by the field. */
   indexed: boolean
-  /** True if the text itself has an index as well, by which access rules select rows. */
+  /** True if the exact text is indexed as well, for access rules that compare it. */
   exact?: boolean
   /** True if the companion column contains an empty string instead of null in rows without a value. */
   blank?: boolean
@@ -49,21 +49,26 @@ export interface TotalSource {
 /** A value as stored in a column; decimals are bigints. */
 export type StoredCell = string | number | bigint | null
 
-/** The values of a stored row in the recorded columns, by field, each with its recorded kind. */
+/** The values of a stored row in the recorded columns, by field, together with each column's recorded kind. */
 export type StoredCells = Readonly<Record<string, { kind: string; value: unknown }>>
 
 /** Thrown for a row without a valid value for a field; the message states the reason. */
 export class InvalidCell extends Error {}
 
-/** How existing rows follow changes to a declaration, by field. */
+/** How existing rows are migrated when the declaration changes, by field. */
 export interface SchemaChanges {
   /** The earlier names of fields. */
   renamed: Readonly<Record<string, string>>
-  /** The values of new fields: a constant, or a function of the row that throws `InvalidCell`. */
+  /**
+   * The values of new or newly required fields: a constant, or a function of the row, which throws `InvalidCell` if
+   * there is no valid value.
+   */
   fill: Readonly<Record<string, { constant: string | number } | { compute: (row: StoredCells) => StoredCell }>>
-  /** Functions that compute new values from values of another kind; they throw `InvalidCell`. */
+  /**
+   * Functions that compute new values from values of another kind. They throw `InvalidCell` if there is no valid value.
+   */
   convert: Readonly<Record<string, (value: unknown, kind: string) => StoredCell>>
-  /** The source text of the functions, which identifies an interrupted change. */
+  /** The source text of the functions; part of the digest that identifies an interrupted change. */
   source: string
 }
 
@@ -85,7 +90,7 @@ export interface Overlay {
    * and instants.
    */
   limits: Readonly<Record<string, { length: number; magnitude: number; isTime: boolean }>>
-  /** Returns what is wrong with the values of a stored row. The cells of decimals are text. */
+  /** Returns the problems with the values of a stored row. The cells of decimals are text. */
   check: (cells: Readonly<Record<string, unknown>>) => readonly { field: string; message: string }[]
 }
 
@@ -116,11 +121,11 @@ export interface ResourceTablesTable {
   name: string
   /** The table's `ResourceColumn`s as JSON text. */
   columns: string
-  /** 1 if the table existed before a resource was declared over it. */
+  /** 1 if the table existed before a resource was mapped to it. */
   adopted: Generated<number>
 }
 
-/** A change to a resource table. While `finishedAt` is null, it is a change that runs in batches. */
+/** A change to a resource table. `finishedAt` is null while a change that runs in batches is unfinished. */
 export interface SchemaChangesTable {
   startedAt: string
   finishedAt: string | null

@@ -8,7 +8,7 @@ import { fillKeys, fillTotals } from './computed-columns.ts'
 import { dataStepsOf, pendingStep } from './data-steps.ts'
 import { createTableStatements } from './ddl.ts'
 import { abandonChanges, type DefinitionLabel, recordChanges } from './history.ts'
-import { countOf, rowCount, TableMismatch } from './mismatch.ts'
+import { countRows, rowCount, TableMismatch } from './mismatch.ts'
 import { type ExistingTable, readTable } from './read-table.ts'
 import { readRecord, recordOf, saveRecord } from './record.ts'
 import { diffReferences } from './reference-diff.ts'
@@ -18,7 +18,7 @@ import { movedColumns, sharedColumns, withStoredNames } from './stored-names.ts'
 import { diffTuples } from './unique-tuples.ts'
 
 export interface ReconcileOptions {
-  /** The modification time of rows that receive a default. */
+  /** The current time, which becomes the modification time of changed rows. */
   now: string
   /** The definition that makes the changes. */
   label: DefinitionLabel
@@ -27,9 +27,9 @@ export interface ReconcileOptions {
 }
 
 /**
- * Changes the tables to match their declarations and returns the executed statements. Makes only safe changes: adds
- * tables, indexes, and columns that are optional or have a value for existing rows. Throws `TableMismatch` for all
- * other differences, and never deletes rows. Rows that receive a default get a new revision.
+ * Changes the tables to match their declarations and returns the executed statements. Makes only safe changes: for
+ * example, adds tables, indexes, and columns that are optional or have a value for existing rows. Throws
+ * `TableMismatch` for all other differences, and never deletes rows. Rows that receive a default get a new revision.
  */
 export async function reconcile(
   tx: Queryable,
@@ -118,7 +118,7 @@ async function apply(
   for (const statement of statements) await sql.raw(statement).execute(tx)
   const filled: string[] = []
   for (const column of constants) {
-    const rows = await countOf(tx, table, sql`true`)
+    const rows = await countRows(tx, table, sql`true`)
     if (rows > 0) filled.push(`-- fill ${column.name} of ${table} in ${rowCount(rows)}, as the default of the column`)
   }
   for (const column of defaults) {

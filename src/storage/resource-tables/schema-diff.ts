@@ -12,7 +12,7 @@ import {
   renameColumnStatements,
   typeNameOf,
 } from './ddl.ts'
-import { countOf, mismatch, rowCount } from './mismatch.ts'
+import { countRows, mismatch, rowCount } from './mismatch.ts'
 import { type ExistingTable, indexedAs } from './read-table.ts'
 import type { RecordedColumn } from './record.ts'
 import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
@@ -22,7 +22,7 @@ export interface TableChanges {
   statements: string[]
   /** Columns whose default must be stored in rows without a value, after the statements have run. */
   defaults: ResourceColumn[]
-  /** New columns with a constant for every existing row, whose revisions stay the same. */
+  /** New columns that contain a constant in every existing row; these rows keep their revisions. */
   constants: ResourceColumn[]
   /** Names of columns with a new companion column that must be filled afterwards. */
   fills: string[]
@@ -43,7 +43,7 @@ interface Comparison {
 export interface SettledColumns {
   /** Returns true for a column whose values have been filled or converted. */
   prepared: (column: ResourceColumn) => boolean
-  /** Names of columns with values still to fill or convert; these columns are not compared. */
+  /** Names of columns whose values have yet to be filled or converted; these columns are not compared. */
   pending: readonly string[]
 }
 
@@ -55,7 +55,7 @@ export async function diffTable(
   existing: ExistingTable,
   settled: SettledColumns,
 ): Promise<TableChanges> {
-  const isEmpty = (await countOf(tx, table.name, sql`true`)) === 0
+  const isEmpty = (await countRows(tx, table.name, sql`true`)) === 0
   const comparison = { tx, engine, table, existing, isEmpty, settled }
   const changes: TableChanges = { statements: [], constants: [], defaults: [], fills: [], mismatches: [] }
   for (const column of table.columns) {
@@ -77,7 +77,10 @@ export function constantFor({ changes }: ResourceTable, column: ResourceColumn):
   return fill !== undefined && 'constant' in fill ? fill.constant : undefined
 }
 
-/** Adds a new field: safe if it is optional, has a default or constant for existing rows, or the table is empty. */
+/**
+ * Adds the column of a new field if the field is optional or has a value for existing rows, or if the table is empty.
+ * Otherwise, adds a mismatch.
+ */
 function addColumn({ tx, engine, table, isEmpty }: Comparison, column: ResourceColumn, changes: TableChanges): void {
   const { statements, mismatches } = changes
   const constant = constantFor(table, column)
@@ -125,7 +128,7 @@ async function compareColumn(comparison: Comparison, column: ResourceColumn, cha
   if (!existing.indexed.has(column.name)) changes.statements.push(...exactIndexStatements(table.name, column))
 }
 
-/** Maps kinds with the same stored form to one: `exact` to `text`, and `reference` to `integer`. */
+/** Maps kinds that are stored in the same form to one of them. */
 export const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind === 'reference' ? 'integer' : kind)
 
 function wrongType(
@@ -134,7 +137,7 @@ function wrongType(
   before: RecordedColumn | undefined,
 ) {
   const type = existing.types.get(column.name)
-  // Whether the column can store the values is checked with the other columns that the service did not create.
+  // `adopt` checks whether an adopted column can store the values.
   if (column.adopted && comparableKind(before?.kind ?? column.kind) === comparableKind(column.kind)) return
   const sameKind = before === undefined || comparableKind(before.kind) === comparableKind(column.kind)
   if (type === typeNameOf(column, engine) && sameKind) return
@@ -150,7 +153,7 @@ async function missingValues(
   before: RecordedColumn | undefined,
 ) {
   if (!column.required || before?.required || column.default !== undefined || settled.prepared(column)) return
-  const missing = await countOf(tx, table.name, sql`${sql.ref(column.name)} is null`)
+  const missing = await countRows(tx, table.name, sql`${sql.ref(column.name)} is null`)
   if (missing === 0) return
   const what = `is required, but has no value in ${rowCount(missing)} of ${table.name}`
   const fill = `update "${table.name}" set "${column.name}" = <value> where "${column.name}" is null`

@@ -7,7 +7,7 @@ import { tupleIndexName } from './unique-tuples.ts'
 
 /**
  * Returns the table with the names of its columns in the database: a renamed field keeps the column of its earlier
- * name. If the table has no record, `types` provides the existing columns.
+ * name. `types` provides the existing columns, for columns that are not recorded.
  */
 export function withStoredNames(
   table: ResourceTable,
@@ -32,7 +32,7 @@ export function withStoredNames(
   return { ...stored, columns: marked }
 }
 
-/** Returns an error for each field whose declared column is not the one in which its values are. */
+/** Returns an error for each field whose values are stored in a column other than the declared one. */
 export function movedColumns({ path, name, columns, overlay }: ResourceTable): string[] {
   return columns.flatMap((column) => {
     const field = fieldOf(column)
@@ -69,7 +69,7 @@ export function withNames(table: ResourceTable, names: ReadonlyMap<string, strin
   }
 }
 
-/** Returns an error for each column that two fields would share. */
+/** Returns an error for each column that two fields would use. */
 export function sharedColumns({ path, columns }: ResourceTable): string[] {
   const byName = Map.groupBy(columns, ({ name }) => name)
   return [...byName].flatMap(([name, sharing]) => {
@@ -81,7 +81,7 @@ export function sharedColumns({ path, columns }: ResourceTable): string[] {
   })
 }
 
-/** Reads which columns are not named after their fields, by table. */
+/** Reads the columns that are not named after their fields, by table. */
 export async function readColumnNames(db: Queryable): Promise<ReadonlyMap<string, ColumnNames>> {
   const tables = await db.selectFrom('resourceTables').select(['name', 'columns']).execute()
   const named = tables.map(({ name, columns }): [string, [string, string][]] => {

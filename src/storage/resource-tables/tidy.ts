@@ -12,7 +12,7 @@ import { withNames, withStoredNames } from './stored-names.ts'
 
 /**
  * Renames the columns of renamed fields to match, together with their indexes and foreign keys. Returns the statements.
- * A column whose new name is already in use keeps its name.
+ * A column keeps its name if the new name is already in use.
  */
 export async function tidyTable(tx: Queryable, engine: Engine, declared: ResourceTable): Promise<string[]> {
   const record = await readRecord(tx, declared.name)
@@ -42,8 +42,8 @@ export async function tidyTable(tx: Queryable, engine: Engine, declared: Resourc
 }
 
 /**
- * Returns the function that finds the name that a column should have: the declared one, or the name of its field. A
- * column that existed before the service used its table changes its name only if the new one is declared.
+ * Resolves the name that a column should have: the declared name or, by default, one derived from the field. A column
+ * that existed before the service used its table is renamed only if its new name is declared.
  */
 const declaredNames =
   ({ overlay }: ResourceTable) =>
@@ -78,7 +78,7 @@ function tidyStatements(
   ]
 }
 
-/** Returns the statements that rename a column, but not its indexes. */
+/** Returns the statements that rename a column and drop its indexes. */
 function renameStatements(engine: Engine, table: string, existing: ExistingTable, column: ResourceColumn, to: string) {
   const { name } = column
   const place = `alter table "${table}" rename column`

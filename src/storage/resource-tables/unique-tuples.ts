@@ -2,14 +2,15 @@ import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import { comparedColumn, dropIndexStatement, uniqueTupleStatement } from './ddl.ts'
-import { countOf, rowCount } from './mismatch.ts'
+import { countRows, rowCount } from './mismatch.ts'
 import type { ExistingTable } from './read-table.ts'
 import { fieldOf, type ResourceColumn, type ResourceTable, type UniqueTuple } from './resource-columns.ts'
 import { constantFor, type TableChanges } from './schema-diff.ts'
 
 /**
  * Compares a table's unique multi-column indexes with its declaration and adds the differences to the table's changes.
- * An index is created only if no row can violate it: the table is empty, or one of the columns is new.
+ * An index is created only if no rows can violate it: the table is empty, or one of the columns is new and has no
+ * value.
  */
 export async function diffTuples(
   tx: Queryable,
@@ -22,7 +23,7 @@ export async function diffTuples(
   const hasColumns = changes.mismatches.length === 0
   for (const tuple of tuples) {
     if (!hasColumns || [...existing.tuples.values()].some((columns) => sameColumns(columns, tuple.columns))) continue
-    const isSafe = hasNewColumn(table, existing, tuple) || (await countOf(tx, name, sql`true`)) === 0
+    const isSafe = hasNewColumn(table, existing, tuple) || (await countRows(tx, name, sql`true`)) === 0
     if (isSafe) changes.statements.push(uniqueTupleStatement(name, tuple))
     else changes.mismatches.push(await missingIndex(tx, table, existing, tuple))
   }
@@ -39,7 +40,8 @@ export async function diffTuples(
 }
 
 /**
- * Returns the prefix of a table's index names, which is unambiguous, because no column name begins with an underscore.
+ * Returns the prefix of the names of a table's unique multi-column indexes. It is unambiguous, because no column name
+ * begins with an underscore.
  */
 export const tupleIndexPrefix = (table: string) => `${table}__`
 
@@ -83,7 +85,7 @@ async function missingIndex(tx: Queryable, table: ResourceTable, existing: Exist
   return mismatch(table, tuple.fields, what, 'Change those values, then create the index:', steps)
 }
 
-/** Returns the number of rows with the same values in a tuple as another row. */
+/** Returns the number of rows that have the same values in a tuple as another row. */
 async function sharedRows(tx: Queryable, table: string, { columns }: UniqueTuple, values: ResourceColumn[]) {
   const present = values.map(({ name }) => sql`${sql.ref(name)} is not null`)
   const keys = columns.map((column) => sql.ref(column))

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Database, Queryable } from '../database.ts'
-import type { IdType, RowId } from '../ids.ts'
+import type { Database, PreparedStatement, Queryable } from '../database.ts'
+import { type IdType, idOrNone, type RowId } from '../ids.ts'
 import type { ColumnNames } from './column-names.ts'
 import { type Encode, inColumns, type KeyOf } from './inserter.ts'
 import { hasId, type RowPrecondition, wherePrecondition } from './precondition.ts'
@@ -19,23 +19,27 @@ export interface Row<Id extends RowId = RowId> {
   [field: string]: unknown
 }
 
-/** A row after a change, and whether the change's event has a subscriber. */
+/**
+ * A row after a change, and the kinds of subscribers of the change, as the sum of their numbers; 0 if there are none.
+ */
 export interface Changed {
   row: Row
-  subscribed: boolean
+  subscribed: number
+  /** The row before an update, if it was read. */
+  before?: Row | undefined
 }
 
-/** A deleted row; only its id unless `returnsDeleted`. */
-export type Deleted = Omit<Changed, 'row'> & { row: Pick<Row, 'id'> }
+/** A deleted row as it was. */
+export type Deleted = Changed
 
-/** Changes to rows. Each increments the revision of the row. */
+/** Methods that change rows. Restoring or updating a row increments its revision. */
 export interface RowChanges {
   /**
-   * Inserts a deleted row again, with the same id and `createdAt` and the next revision. The database may not contain a
+   * Inserts a deleted row again, with the same id and `createdAt` and the next revision. The table must not contain a
    * row with this id.
    */
   restore: (tx: Queryable, row: Row, now: string) => Promise<Changed>
-  /** Returns undefined if the row does not exist or does not meet the precondition. */
+  /** `update` and `remove` return undefined if the row does not exist or does not meet the precondition. */
   update: (
     tx: Queryable,
     id: RowId,
@@ -49,13 +53,13 @@ export interface RowChanges {
   removeAll: (tx: Queryable, ids: readonly RowId[]) => Promise<Deleted[]>
 }
 
-type WithSubscribed = Row & { subscribed: boolean | number }
+type WithSubscribed = Row & { subscribed: number }
 
 interface ChangerOptions {
   db: Database
   table: string
   ids: IdType
-  /** The fields that a change returns, and the same fields under their names, for a query without plugins. */
+  /** The fields that a change returns. `read` selects the same fields in a query without plugins. */
   returned: readonly unknown[]
   read: Returned['columns']
   folded: readonly string[]
@@ -63,22 +67,21 @@ interface ChangerOptions {
   keyOf: KeyOf
   encode: Encode
   decode: (row: Row) => Row | undefined
-  subscribed: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
-  returnsDeleted: boolean | undefined
+  subscribed: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<number>>>
 }
 
 /** Creates the methods that change, delete or restore rows. */
 export function changer(options: ChangerOptions): RowChanges {
-  const { db, table, ids: idType, returned, encode, decode, subscribed, returnsDeleted } = options
+  const { db, table, ids: idType, returned, encode, decode, subscribed } = options
   const cellsOf = (values: object) =>
     inColumns(encode(values as Record<string, unknown>), values as Record<string, unknown>, options)
   const updateOf = (tx: Queryable, values: object, now: string) =>
     tx.updateTable(table as 'products').set({ ...cellsOf(values), ...nextRevision(table, now) })
   const returning = (query: ReturnType<typeof updateOf>, change: 'created' | 'updated' = 'updated') =>
     query.returning(returned as never).returning(subscribed[change].as('subscribed'))
-  const changedRow = ({ subscribed: isSubscribed, ...row }: WithSubscribed): Changed => ({
+  const changedRow = ({ subscribed: subscribers, ...row }: WithSubscribed): Changed => ({
     row: decode(row as Row) as Row,
-    subscribed: Boolean(isSubscribed),
+    subscribed: subscribers,
   })
   const first = async (query: { executeTakeFirst: () => Promise<unknown> }) => {
     const row = await query.executeTakeFirst()
@@ -86,17 +89,21 @@ export function changer(options: ChangerOptions): RowChanges {
   }
   const every = async (query: { execute: () => Promise<unknown> }) =>
     ((await query.execute()) as WithSubscribed[]).map(changedRow)
-  const shown = [...(returnsDeleted ? returned : ['id']), subscribed.deleted.as('subscribed')] as never
+  const shown = [...returned, subscribed.deleted.as('subscribed')] as never
   const deleting = (tx: Queryable) => tx.deleteFrom(table as 'products').returning(shown)
+  const removeOne = deleter(options)
   const add = inserted(options)
   const updateOne = updater(db, { table, columns: options.read, subscribed: subscribed.updated })
   return {
-    // The change of the added row gives it its next revision, and tells the text index to read the row.
+    // Updating the inserted row gives it the next revision, and triggers the text index to read it.
     restore: async (tx, row, now) => {
       await add(tx, row)
       return (await first(returning(updateOf(tx, {}, now).where(hasId(row.id)), 'created'))) as Changed
     },
-    remove: (tx, id, precondition) => first(wherePrecondition(deleting(tx).where(hasId(id)), precondition)),
+    remove: async (tx, id, precondition) => {
+      const row = await removeOne(tx, id, precondition)
+      return row && changedRow(row)
+    },
     removeAll: (tx, ids) => every(deleting(tx).where(isOneOf(db.engine, 'id', ids, idType))),
     update: async (tx, id, values, precondition, now) => {
       const row = await updateOne(tx, { id, cells: cellsOf(values), precondition, now })
@@ -107,7 +114,39 @@ export function changer(options: ChangerOptions): RowChanges {
   }
 }
 
-/** Returns the function that inserts a row in the state in which it was deleted. */
+/**
+ * Returns the function that deletes one row. The statements without a precondition and with one revision are compiled
+ * once, because compiling a DELETE takes longer than running it.
+ */
+function deleter({ db, table, read, subscribed }: ChangerOptions) {
+  const deleteOf = (of: Queryable, id: RowId, precondition: RowPrecondition) =>
+    wherePrecondition(
+      of
+        .withoutPlugins()
+        .deleteFrom(table as 'products')
+        .where(hasId(id)),
+      precondition,
+    ).returning([...read, subscribed.deleted.as('subscribed')] as never)
+  const prepare = (precondition: RowPrecondition) =>
+    db.prepare<WithSubscribed>(deleteOf(db.read, 0, precondition) as never)
+  let byId: PreparedStatement<WithSubscribed> | undefined
+  let byRevision: PreparedStatement<WithSubscribed> | undefined
+  return async (tx: Queryable, id: RowId, precondition: RowPrecondition): Promise<WithSubscribed | undefined> => {
+    const { matches = 'any', differs, unmodifiedSince, passes } = precondition
+    const isUsual = differs === undefined && unmodifiedSince === undefined && passes === undefined
+    if (isUsual && matches === 'any') {
+      byId ??= prepare({})
+      return (await byId.in(tx, [idOrNone(id)])).rows[0]
+    }
+    if (isUsual && matches.length === 1) {
+      byRevision ??= prepare({ matches: [0] })
+      return (await byRevision.in(tx, [idOrNone(id), matches[0]])).rows[0]
+    }
+    return (await deleteOf(tx, id, precondition).executeTakeFirst()) as WithSubscribed | undefined
+  }
+}
+
+/** Returns the function that inserts a deleted row unchanged. */
 function inserted({ db, table, encode, ...names }: ChangerOptions) {
   return async (tx: Queryable, { id, revision, sharesSecond = 0, createdAt, updatedAt, ...values }: Row) => {
     const cells = {

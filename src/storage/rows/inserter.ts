@@ -22,9 +22,9 @@ export function inserter(
   db: Database,
   table: 'products',
   { ids, fields: declared, folded, columns, keyOf, encode }: Insertable,
-  subscribed: RawBuilder<boolean>,
+  subscribed: RawBuilder<number>,
 ) {
-  // The database generates integers alone.
+  // The database generates integer ids, but no UUIDs.
   const fields = ids === 'integer' ? declared : ['id', ...declared]
   const stored = fields.map((field) => columnOfField(field, columns))
   const keys = folded.map((field) => keyColumnOfField(field, columns))

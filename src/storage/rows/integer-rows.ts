@@ -21,7 +21,7 @@ interface Selected {
 /** The id and fields of a row; the fields are text: the decimal digits of the stored integers, or UUIDs. */
 export type IntegerRow = { id: RowId } & Record<string, string | null | number>
 
-/** Reads integer fields of rows in the order of their ids, and optionally locks the rows. */
+/** Reads integer and reference fields of rows as text, in the order of their ids, and optionally locks the rows. */
 export async function integerRows(
   tx: Queryable,
   engine: Engine,

@@ -21,7 +21,7 @@ export interface JudgedRow<Row> {
 export interface RowJudge<Row> {
   /** Reads a row and applies the tests to it, in one statement. */
   judged: (id: RowId, tests: RowTests) => Promise<JudgedRow<Row> | undefined>
-  /** Returns true if a row passes a test in its state within the transaction. */
+  /** Returns true if the row, as this transaction sees it, passes a test. */
   passes: (tx: Queryable, id: RowId, test: RowTest) => Promise<boolean>
 }
 
@@ -29,7 +29,7 @@ type Selection = SelectQueryBuilder<never, never, unknown>
 
 /** Returns the `RowJudge` of a table; `base` is the query that selects the rows. */
 export function rowJudge<Row>(table: string, base: unknown, decode: (row: Row) => Row | undefined): RowJudge<Row> {
-  // No field has these aliases, because fields are camelCase.
+  // The aliases `can_read` and `can_write` cannot be names of fields, which are camelCase.
   const flag = (test: RowTest, name: string) => sql<number>`case when ${judging(test)} then 1 else 0 end`.as(name)
   return {
     judged: async (id, { read, write }) => {

@@ -1,5 +1,5 @@
 import { type Compilable, CompiledQuery } from 'kysely'
-import type { Database, Prepared } from '../database.ts'
+import type { Database, PreparedStatement } from '../database.ts'
 import type { RowId } from '../ids.ts'
 import type { ScanRequester } from '../scans/scan.ts'
 import { keyColumnOfField } from './column-names.ts'
@@ -34,32 +34,32 @@ export type RequesterOf = () => ScanRequester
  */
 export interface Lists<Row> {
   page: (query: ListQuery, requesterOf: RequesterOf) => Row[] | Promise<Row[]>
-  /** Returns the ids and revisions of the same page, at a third of the cost. */
+  /** Returns only the ids and revisions of the rows of a page, at a third of the cost of `page`. */
   marks: (query: ListQuery, requesterOf: RequesterOf) => Mark[] | Promise<Mark[]>
-  count: (rows: Selection, requesterOf: RequesterOf) => Promise<number>
+  count: (rows: ListSelection, requesterOf: RequesterOf) => Promise<number>
   changes: Database['changes']
 }
 
 /** The rows that a list selects, regardless of their order. */
-export type Selection = Pick<ListQuery, 'filters' | 'where'>
+export type ListSelection = Pick<ListQuery, 'filters' | 'where'>
 
 interface Statement {
-  prepared: Prepared<unknown>
+  prepared: PreparedStatement<unknown>
   /** For each parameter of the statement, the index of its value in `valuesOf`. */
   positions: readonly number[]
 }
 
 type Run = (query: ListQuery, requesterOf: RequesterOf) => unknown[] | Promise<unknown[]>
 
-/** More than any list needs for its index-bounded pages; limited because the server keeps each statement prepared. */
+/** More than the usual queries need; limited because PostgreSQL keeps each statement prepared. */
 const maxShapes = 200
 /** Sorting this many index entries takes one or two milliseconds. */
 const fewRows = 20_000
 const allRows = 2_147_483_647
 
 /**
- * Creates lists with the `listed` fields. For index-bounded pages, each combination of filter, order and direction is
- * compiled once.
+ * Returns the functions that read lists from a table; pages contain the `listed` fields. For index-bounded pages, up to
+ * 200 combinations of filters, order and paging are compiled once; any others are compiled each time.
  */
 export function listsOf<Row>(db: Database, source: PageSource, listed: readonly string[]): Lists<Row> {
   const count = counter(db, source)
@@ -77,8 +77,8 @@ export function listsOf<Row>(db: Database, source: PageSource, listed: readonly 
 
 /**
  * Returns true if an index contains the page's rows contiguously and in order: all rows ordered by one field, or the
- * rows with one value ordered by id. Every field used to filter or sort has an index that ends with the id
- * (`resource-tables/ddl.ts`).
+ * rows with a given value of one field, ordered by id. Every field used to filter or sort has an index that ends with
+ * the id (`resource-tables/ddl.ts`).
  */
 export function isBounded({ filters, where, order }: ListQuery): boolean {
   if (where !== undefined || order.some(({ along }) => along !== undefined)) return false
@@ -110,7 +110,7 @@ function boundedReader(db: Database, source: PageSource, columns: readonly strin
   }
 }
 
-/** Returns a cache key for the statement of a page, which covers everything except the values. */
+/** Returns the cache key of a page's statement. It depends on everything in the query except the values. */
 function planKey({ filters, order, after, backwards }: ListQuery): string {
   let key = `${backwards} ${after !== null}`
   for (const filter of filters) key += ` ${filter.field}${filter.op}${isExact(filter) ? '=' : ''}`
@@ -118,7 +118,7 @@ function planKey({ filters, order, after, backwards }: ListQuery): string {
   return key
 }
 
-type Count = (rows: Selection, maxRows: number, requester: ScanRequester) => Promise<number>
+type Count = (rows: ListSelection, maxRows: number, requester: ScanRequester) => Promise<number>
 
 function scanReader(db: Database, source: PageSource, columns: readonly string[], count: Count) {
   const plain = db.read.withoutPlugins()
@@ -134,7 +134,7 @@ function scanReader(db: Database, source: PageSource, columns: readonly string[]
   }
 }
 
-/** Returns a function that counts the rows that match the filters, up to `maxRows`. */
+/** Creates the counter of the rows of a selection, which counts up to `maxRows`. */
 function counter(db: Database, source: PageSource): Count {
   const plain = db.read.withoutPlugins()
   return async (selected, maxRows, requester) => {
@@ -147,13 +147,13 @@ function counter(db: Database, source: PageSource): Count {
 }
 
 /**
- * Plans a scan: by id if the text index found few candidates, otherwise as `plan` specifies. Appends the search text
- * and the values of `where` to `values`.
+ * Plans a scan: by id if the text index found few candidates, otherwise as `plan` specifies. Appends the query of the
+ * text index and the values of `where` to `values`.
  */
 async function scanPlan(
   db: Database,
   source: PageSource,
-  { filters, where }: Selection,
+  { filters, where }: ListSelection,
   values: unknown[],
   requester: ScanRequester,
   plan: Plan = 'free',

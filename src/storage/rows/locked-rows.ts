@@ -40,7 +40,7 @@ export async function isAnyPassing(
   return (await query.execute(tx)).rows.length > 0
 }
 
-/** Reference columns to one table, with the ids of referring rows. */
+/** Rows of one table, and their columns that refer to a target table. */
 interface Referred {
   table: string
   columns: readonly string[]
@@ -51,8 +51,8 @@ interface Referred {
 }
 
 /**
- * Locks the rows to which these rows refer until the end of the transaction, in the order of their ids. Returns the
- * ids.
+ * Locks the rows to which these rows refer, in the order of their ids. The locks last until the transaction ends.
+ * Returns the locked ids.
  */
 export async function lockReferred(tx: Queryable, engine: Engine, of: Referred): Promise<RowId[]> {
   const among = isOneOf(engine, 'id', of.ids, of.idType)

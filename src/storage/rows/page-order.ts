@@ -3,7 +3,7 @@ import { idBeforeAll, type RowId } from '../ids.ts'
 import { wideInteger } from './column-codec.ts'
 import { passesAll, type RelationStep, type RowTest, type StoredValue, testSql } from './row-test.ts'
 
-/** A column of the related row to sort by. */
+/** A sort term whose value is in the related row. */
 export interface RelatedTerm {
   step: RelationStep
   /** The SQL name of the column. */
@@ -24,40 +24,43 @@ export interface Sort {
   along?: RelatedTerm
 }
 
-/** Makes an order total: if rows are otherwise equal, the id decides, in the direction of the preceding field. */
-export function orderOf(sort: readonly Sort[]): Sort[] {
+/**
+ * Makes an order total by ending it with the id. If the order does not contain the id, the id gets the direction of the
+ * last field.
+ */
+export function totalOrder(sort: readonly Sort[]): Sort[] {
   const id = sort.findIndex(({ field }) => field === 'id')
   if (id >= 0) return sort.slice(0, id + 1)
   return [...sort, { field: 'id', descending: sort.at(-1)?.descending ?? false }]
 }
 
-/**
- * Returns the name of the row member that contains the value of the `at`-th term of the order. No field has such a
- * name.
- */
+/** Returns the name of the row member that contains the value of the term at index `at`. No field has such a name. */
 export const termMember = (at: number): string => `sort ${at}`
 
 /** Converts a value from a cursor to the form that is compared with its column. */
 export const termValue = ({ type }: RelatedTerm, value: string | number): unknown =>
   type === 'decimal' ? wideInteger(String(value)) : value
 
-/** The values of terms without a related row, other than zero. */
+/** The values of terms, other than zero, in rows without a related row. */
 const absent: Readonly<Partial<Record<RelatedTerm['type'], RowId>>> = { text: '', uuid: idBeforeAll.uuid }
 
-// No column name contains a space. These aliases therefore never conflict with a column, and the other columns need no
-// table name.
+// This alias and `termMember` contain a space, and no column name does. They never conflict with a column, so the other
+// columns need no table name.
 const relatedId = 'related id'
 const aliasOf = (order: readonly Sort[], { step }: RelatedTerm) =>
   `sorted_${order.findIndex(({ along }) => along?.step.name === step.name)}`
 
-/** Returns the expression of a related term. A missing related row has the empty text, zero or the UUID of zeros, so no term is null. */
+/**
+ * Returns the expression of a related term, which is never null. Without a related row, `missing` is 1; any other term
+ * is an empty text, zero or the nil UUID.
+ */
 export function relatedTerm(order: readonly Sort[], at: number, along: RelatedTerm): RawBuilder<unknown> {
   const alias = aliasOf(order, along)
   if (along.type === 'missing') return sql`case when ${sql.id(alias, relatedId)} is null then 1 else 0 end`
   return sql`coalesce(${sql.id(alias, termMember(at))}, ${sql.lit(absent[along.type] ?? 0)})`
 }
 
-/** Returns the selected expressions for the related terms, as the members named by `termMember`. */
+/** Returns expressions that select the related terms as the members named by `termMember`. */
 export const relatedSelections = (order: readonly Sort[]): RawBuilder<unknown>[] =>
   order.flatMap(({ along }, at) => {
     if (along === undefined) return []
@@ -65,7 +68,7 @@ export const relatedSelections = (order: readonly Sort[]): RawBuilder<unknown>[]
     return [sql`${along.type === 'decimal' ? sql`cast(${term} as text)` : term} as ${sql.id(termMember(at))}`]
   })
 
-/** Returns the joins with the related rows of an order, by their ids; `bind` returns the parameter for a value. */
+/** Returns the joins with the related rows that an order uses; `bind` returns the parameter for a value. */
 export function relatedJoins(order: readonly Sort[], bind: (value: StoredValue | bigint) => unknown) {
   const terms = order.flatMap(({ along }, at) => (along ? [{ along, at }] : []))
   const joins = [...Map.groupBy(terms, ({ along }) => along.step.name).values()].map((all) => {
@@ -84,9 +87,9 @@ export function relatedJoins(order: readonly Sort[], bind: (value: StoredValue |
 }
 
 /**
- * Returns the condition for rows after a given row. If all directions are the same, it is a single row comparison, for
- * which both engines use an index. Otherwise, the first field bounds the search, and the other fields break ties.
- * `valueAt` returns the expressions of the values.
+ * Returns the condition for the rows after a given row or, if `backwards`, before it. If all directions are the same,
+ * it is a single row comparison, for which both engines use an index. Otherwise, the first field bounds the search, and
+ * the other fields break ties. `valueAt` returns the expression for the given row's value of a term.
  */
 export function afterRow(
   order: readonly Sort[],

@@ -20,7 +20,7 @@ export interface ListQuery {
   where?: RowTest
   /** A total order, from `orderOf`. */
   order: readonly Sort[]
-  /** The sort values of the row before the page; text of folded fields is case-folded. */
+  /** The sort-key values of the row after which reading starts, or null; text of folded fields is case-folded. */
   after: readonly (string | number)[] | null
   /** True to read towards the start of the list. */
   backwards: boolean
@@ -43,14 +43,14 @@ export interface PageSource {
 
 /**
  * How to choose an index if a range filter and the order by id need different indexes: `sort` the rows of the range if
- * there are few, or `walk` by id until enough rows match. `found` reads a few rows by their known ids; `free` leaves the
- * choice to the engine.
+ * there are few, or `walk` by id until enough rows match. `found` reads a few rows by their known ids; `free` leaves
+ * the choice to the engine.
  */
 export type Plan = 'free' | 'sort' | 'walk' | 'found'
 
 export const foldValue = (value: unknown): unknown => (typeof value === 'string' ? caseFold(value) : value)
 
-/** Returns the values of a page. The statement's parameters are indexes into this array. */
+/** Returns the parameter values for a page. In the statement, each parameter is an index into this array. */
 export function valuesOf({ filters, order, after, limit }: ListQuery, { folded, wide }: PageSource): unknown[] {
   const bound = (field: string | undefined, value: unknown) =>
     wide.includes(field as string) ? wideInteger(String(value)) : value
@@ -104,7 +104,7 @@ export function pageSql(
   return sql`select ${selected} from ${table} where id in (select id ${page}) order by id ${direction}`
 }
 
-/** Counts the rows that match the filters; the last parameter is the maximum count. */
+/** Returns the statement that counts the matching rows; its last parameter is the maximum count. */
 export function countSql(filters: readonly Filter[], source: PageSource, { plan, conditions }: ScanPlan) {
   const passing = whereAll([...conditions, ...conditionsOf(filters, source, plan)])
   const rows = sql`select 1 as one from ${sql.table(source.table)} ${passing} limit ${limitExpression(filters.length)}`
@@ -145,7 +145,10 @@ function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan
   })
 }
 
-/** Returns the expression for a parameter. PostgreSQL would otherwise read it with the type of a narrow column. */
+/**
+ * Returns the expression for a parameter. Casts it if the column may be narrow, because PostgreSQL would otherwise give
+ * it the column's type.
+ */
 function parameterOf({ field, along }: Pick<Sort, 'field' | 'along'>, position: number, { narrow }: PageSource) {
   const isCast = along ? along.type === 'integer' : narrow?.includes(field)
   return isCast ? sql`cast(${position} as bigint)` : sql`${position}`
@@ -156,8 +159,8 @@ export const isExact = (filter: Filter): boolean => filter.op === '=' && filter.
 export const isRange = (op: Filter['op']): boolean => op === '>=' || op === '<=' || op === '>' || op === '<'
 
 /**
- * Returns the expression for a LIMIT. SQLite would plan for the value of a bare parameter and prepare the statement
- * again for each new value, which takes longer than reading a page. A sum avoids this.
+ * Returns the expression for a LIMIT. If the parameter stood alone, SQLite would plan for its value and prepare the
+ * statement again for each new value, which takes longer than reading a page. Adding 0 avoids this.
  */
 export const limitExpression = (rows: number): RawBuilder<number> => sql<number>`${rows} + 0`
 

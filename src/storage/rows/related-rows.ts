@@ -16,7 +16,10 @@ import { passesAll, type RowTest, testSql } from './row-test.ts'
 export const isOneOf = (engine: Engine, column: string, ids: readonly RowId[], idType: IdType): RawBuilder<boolean> =>
   engine.isAmong(sql.ref(column), JSON.stringify(ids), idType)
 
-/** Returns whether a row exists and passes a test, and locks it so that it continues to exist until the transaction ends. */
+/**
+ * Returns whether a row exists and passes a test, and locks it so that it continues to exist until the transaction
+ * ends.
+ */
 export async function existsLocked(
   tx: Queryable,
   engine: Engine,
@@ -61,7 +64,7 @@ export interface Referring {
   except: Excepted
 }
 
-/** Rows of the table with the column. */
+/** The rows to leave out, by their own ids. */
 interface Excepted {
   ids: readonly RowId[]
   idType: IdType
@@ -113,7 +116,10 @@ export function relatedReader(db: Database, { table, columns, column, idType }: 
   return (ids: readonly RowId[], limit: number) => prepared.all([JSON.stringify(ids), limit])
 }
 
-/** The test that rows must pass. Any number of rows may fail it, so the read is attributed to the requester. */
+/**
+ * The test that rows must pass. Any number of rows may fail it, so a read by any column other than the id is a scan for
+ * the requester.
+ */
 export interface Passing {
   test: RowTest
   requester: ScanRequester
@@ -148,8 +154,8 @@ export async function readPassing(db: Database, rows: RelatedRows, { test, reque
 export type StoredRowReader = (tx: Queryable, id: RowId) => Promise<Record<string, unknown> | undefined>
 
 /**
- * Returns the function that reads these fields of a row. `codecs` contains the codecs of fields whose stored form
- * differs.
+ * Returns the function that reads these fields of a row. `codecs` contains the codecs of the fields that are stored in
+ * a different form.
  */
 export function storedRowReader(of: {
   table: string

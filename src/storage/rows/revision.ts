@@ -14,8 +14,8 @@ export interface Revisioned {
 export const firstRevision = (at: string) => ({ revision: 1, sharesSecond: 0, createdAt: at, updatedAt: at })
 
 /**
- * Returns the bookkeeping columns that every update sets. No other code increments a revision. `second` is the start of
- * `updatedAt`, down to the second.
+ * Returns the bookkeeping columns that every update sets. No other code increments a revision. `second` is `updatedAt`
+ * truncated to the second.
  */
 export function nextRevision(table: string, updatedAt: string, second = secondIn(updatedAt)) {
   // Qualified with the table, because in an upsert, the column name alone would be ambiguous.
@@ -28,13 +28,13 @@ export function nextRevision(table: string, updatedAt: string, second = secondIn
 }
 
 /**
- * Returns a condition that is true for rows that have not changed since this second (fixed-width ISO text), if no other
- * revision has the same date.
+ * Returns a condition that is true for rows last changed before this second (fixed-width ISO text), or during it if no
+ * earlier revision is from the same second.
  */
 export const isUnmodifiedSince = (second: string) => sql<boolean>`
   (updated_at < ${second} or (${secondOf(sql`updated_at`)} = ${secondIn(second)} and shares_second = 0))`
 
-/** Returns the start of an instant (fixed-width ISO text), down to the second. */
+/** Truncates an instant (fixed-width ISO text) to the second. */
 export const secondIn = (instant: string): string => instant.slice(0, 19)
 
 const secondOf = (column: RawBuilder<unknown>) => sql<string>`substr(${column}, 1, 19)`

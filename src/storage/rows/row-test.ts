@@ -119,7 +119,9 @@ export function testSql(test: RowTest, options: TestSqlOptions = {}): RawBuilder
   return sql`(${sql.join(parts, sql.raw(word))})`
 }
 
-/** Names the tested row in the statement, because the related table may have columns with the same names. */
+/**
+ * Qualifies the reference with the tested row's table, because the related table may have columns with the same names.
+ */
 function relationSql({ along, related }: RelationTest, options: TestSqlOptions): RawBuilder<boolean> {
   const { table = along.table, steps = 0, isEach } = options
   const name = `related_${steps}`

@@ -9,6 +9,7 @@ import { type RowJudge, rowJudge } from './judged-rows.ts'
 import { type Lists, listsOf } from './list-query.ts'
 import { foldValue, type PageSource, readColumn } from './page-query.ts'
 import { type Columns, type Passing, readPassing, relatedReader } from './related-rows.ts'
+import { type RowReads, rowReads } from './rows-in-transaction.ts'
 
 export type { Changed, Deleted, Row } from './changer.ts'
 
@@ -31,10 +32,10 @@ export interface RowsOptions {
   narrow?: readonly string[] | undefined
   /** The fields of the text index, if lists search only some of them. */
   indexed?: readonly string[] | undefined
-  /** SQL that each change evaluates to find out whether its event has a subscriber; none by default. */
-  subscribed?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
-  /** True if a deletion returns the whole row, not only its id. */
-  returnsDeleted?: boolean
+  /**
+   * SQL that each change evaluates to find out which subscribers its event has (`Changed.subscribed`); 0 by default.
+   */
+  subscribed?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<number>>>
 }
 
 /** Ids of one type. */
@@ -44,16 +45,18 @@ export interface SomeIds {
 }
 
 /** The table of a resource, with the operations that HTTP needs. Every change increments the row's revision. */
-export interface Rows extends Lists<Row>, RowJudge<Row>, RowChanges {
+export interface Rows extends Lists<Row>, RowJudge<Row>, RowChanges, RowReads<Row> {
   find: (id: RowId) => Row | undefined | Promise<Row | undefined>
+  /** Like `find`, in a transaction. */
+  findIn: (tx: Queryable, id: RowId) => Promise<Row | undefined>
   insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
   /** Returns values as stored, by column, including those of companion columns. */
   cellsOf: (values: Record<string, unknown>) => Record<string, unknown>
-  /** Returns at most `limit` rows with one of these ids in a field, with the fields of a list page, unsorted. */
+  /** Returns at most `limit` rows that have one of these ids in a field, unsorted, with the fields of a list page. */
   related: (field: string, ids: SomeIds, limit: number, passing?: Passing) => Row[] | Promise<Row[]>
 }
 
-const noSubscribers = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
+const noSubscribers = { created: sql<number>`0`, updated: sql<number>`0`, deleted: sql<number>`0` }
 
 export function rowsOf(db: Database, options: RowsOptions): Rows {
   const { table, ids = 'integer', fields, folded, blank = [], listed, codecs = {}, columns, narrow, indexed } = options
@@ -78,15 +81,14 @@ export function rowsOf(db: Database, options: RowsOptions): Rows {
       const rows = byId.all([idOrNone(id)])
       return rows instanceof Promise ? rows.then((found) => decode(firstRow(found))) : decode(firstRow(rows))
     },
+    findIn: async (tx, id) => decode(firstRow((await byId.in(tx, [idOrNone(id)])).rows)),
     ...(isCoded
       ? { ...lists, page: (query, requesterOf) => decodedPage(lists.page(query, requesterOf), decode) }
       : lists),
     insert: inserter(db, name, { ids, fields, folded, columns, keyOf, encode }, subscribed.created),
-    ...changer({
-      ...{ db, table, ids, returned, read, folded, columns, keyOf, encode, decode, subscribed },
-      returnsDeleted: options.returnsDeleted,
-    }),
+    ...changer({ db, table, ids, returned, read, folded, columns, keyOf, encode, decode, subscribed }),
     ...rowJudge(table, base, decode),
+    ...rowReads<Row>(db, { table, fields: readFields, wide, columns, decode }),
     cellsOf: (values) => inColumns(encode(values), values, { folded, columns, keyOf }),
     related: decodedReader(db, source, pageColumns, decode),
   }
@@ -94,7 +96,7 @@ export function rowsOf(db: Database, options: RowsOptions): Rows {
 
 type Decode = (row: Row) => Row | undefined
 
-/** Creates the reader of related rows; the statement for each field is compiled on first use. */
+/** Creates the reader of related rows. For reads without a test, the statement for each field is compiled only once. */
 function decodedReader(
   db: Database,
   { table, columns: names }: PageSource,

@@ -1,5 +1,5 @@
 import type { RawBuilder } from 'kysely'
-import type { Database, Prepared, Queryable } from '../database.ts'
+import type { Database, PreparedStatement, Queryable } from '../database.ts'
 import { idOrNone, type RowId } from '../ids.ts'
 import { hasId, type RowPrecondition, wherePrecondition } from './precondition.ts'
 import { nextRevision, secondIn } from './revision.ts'
@@ -11,7 +11,7 @@ interface RowUpdate {
   cells: Readonly<Record<string, unknown>>
   precondition: RowPrecondition
   now: string
-  /** The start of `now`, if `now` is not an instant but stands for one. */
+  /** Set if `now` is the index of a parameter (see `indexed`): the index of the instant truncated to the second. */
   second?: string
 }
 
@@ -19,13 +19,13 @@ interface RowUpdate {
 export interface Returned {
   table: string
   columns: readonly unknown[]
-  subscribed: RawBuilder<boolean>
+  subscribed: RawBuilder<number>
 }
 
 type ReturnedRow = Record<string, unknown>
 
 interface Statement {
-  prepared: Prepared<ReturnedRow>
+  prepared: PreparedStatement<ReturnedRow>
   /** For each parameter of the statement, the index of its value in `valuesOf`. */
   positions: readonly number[]
 }
@@ -34,8 +34,8 @@ interface Statement {
 const maxStatements = 50
 
 /**
- * Returns the function that updates one row. Each combination of columns and preconditions is compiled once, because
- * compiling an UPDATE takes longer than running it.
+ * Returns the function that updates one row. If the precondition has at most `matches`, the statement for each
+ * combination of columns is compiled once, because compiling an UPDATE takes longer than running it.
  */
 export function updater(db: Database, returned: Returned) {
   const statements = new Map<string, Statement>()
@@ -73,13 +73,13 @@ function updateOf(db: Queryable, { table, columns, subscribed }: Returned, updat
 
 const columnsOf = ({ cells }: RowUpdate) => Object.keys(cells).filter((column) => cells[column] !== undefined)
 
-/** Returns the revisions that a precondition allows; -1, which no row has, if there are none. */
+/** Returns the revisions that `matches` allows: undefined for all, and -1, which no row has, for none. */
 function matchesOf({ precondition: { matches } }: RowUpdate): readonly number[] | undefined {
   if (matches === undefined || matches === 'any') return undefined
   return matches.length > 0 ? matches : [-1]
 }
 
-/** Returns the values of the parameters; `indexed` has their indexes. */
+/** Returns the parameter values; `indexed` contains their indexes. */
 function valuesOf(update: RowUpdate): unknown[] {
   const { id, cells, now } = update
   const values: unknown[] = [idOrNone(id), now, secondIn(now)]
@@ -87,7 +87,10 @@ function valuesOf(update: RowUpdate): unknown[] {
   return values.concat(matchesOf(update) ?? [])
 }
 
-/** Returns an update whose values are their indexes in `valuesOf`, from which a statement is compiled. */
+/**
+ * Returns an update in which each value is replaced by its index in `valuesOf`. Statements are compiled from such
+ * updates.
+ */
 function indexed(update: RowUpdate): RowUpdate {
   const columns = columnsOf(update)
   const matches = matchesOf(update)?.map((_, at) => 3 + columns.length + at)

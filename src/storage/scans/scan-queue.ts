@@ -14,12 +14,12 @@ export interface ScanQueueOptions {
 }
 
 /**
- * Runs `work` when it is the account's turn. At the time limit, rejects the caller's promise and aborts the signal passed to
- * `work`; the slot is released only when `work` has settled.
+ * Runs `work` when it is the account's turn. At the time limit, rejects the caller's promise and aborts the signal
+ * passed to `work`; the slot is released only when `work` has settled.
  */
 export interface ScanQueue {
   run: <T>(requester: ScanRequester, work: (signal: AbortSignal) => Promise<T>) => Promise<T>
-  /** Rejects all waiting, running and future scans; resolves when no scan is running any more. */
+  /** Rejects all waiting, running and future scans; resolves when no more scans are running. */
   close: () => Promise<void>
 }
 

@@ -8,7 +8,8 @@ import type { ScanRequest, ScanResult } from './scan-threads.ts'
 const { path } = workerData as { path: string }
 const db = new DatabaseSync(path, { readOnly: true, timeout: 1_000 })
 db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off')
-// node:sqlite cannot interrupt a statement, but terminating a thread stops the statement at its next call to JavaScript.
+// node:sqlite cannot interrupt a statement, but terminating a thread stops the statement at its next call to
+// JavaScript.
 db.function('scan_goes_on', () => 1)
 
 let hasIndex = false

@@ -12,8 +12,8 @@ export type ScanResult = { rows: unknown[] } | { error: { message: string; errco
 /** Threads that read one SQLite file; each thread runs one statement at a time. */
 export interface ScanThreads {
   /**
-   * Runs a statement on an idle thread or on a new one. Aborting the signal terminates the thread; the promise rejects once
-   * the thread has exited.
+   * Runs a statement on an idle thread or on a new one. Aborting the signal terminates the thread; the promise rejects
+   * once the thread has exited.
    */
   run: (request: ScanRequest, signal: AbortSignal) => Promise<unknown[]>
   /** Terminates all threads. */

@@ -11,7 +11,7 @@ export interface ScanTurns<Entry> {
   join: (account: string, entry: Entry) => void
   /** Removes a waiting entry; does nothing if the entry is not waiting. */
   leave: (account: string, entry: Entry) => void
-  /** Takes the next entry, which counts as running until `ended` is called; undefined if none may start. */
+  /** Takes the next entry, which counts as running until `ended` is called; undefined if no entry may start. */
   next: () => { account: string; entry: Entry } | undefined
   ended: (account: string) => void
 }

@@ -1,6 +1,6 @@
 import type { Compilable } from 'kysely'
 
-/** The account and client on whose behalf a scan runs. */
+/** The account on whose behalf a scan runs, and the signal that withdraws it. */
 export interface ScanRequester {
   /** Scans by the same account wait for each other; see `requesterOf` in `http/requester.ts`. */
   account: string
@@ -9,10 +9,10 @@ export interface ScanRequester {
 }
 
 /**
- * Runs a read whose cost is not bounded by an index, off the main thread and on a separate connection. The read sees every
- * write that was acknowledged before it. Rejects with `ScanRefused` if too many scans are waiting, or if the scan does not
- * finish within `scanLimitMs`, including waiting time. The conditions must include `engine.interruptible`, so that the scan
- * can be stopped.
+ * Runs a read whose cost is not bounded by an index, off the main thread and on a separate connection. The read sees
+ * every write that was acknowledged before it. Rejects with `ScanRefused` if too many scans are waiting, or if the scan
+ * does not finish within `scanLimitMs`, including waiting time. The conditions must include `engine.interruptible`, so
+ * that the scan can be stopped.
  */
 export type Scan = <Row>(query: Compilable<Row>, requester: ScanRequester) => Promise<Row[]>
 

@@ -12,7 +12,10 @@ export interface ScannerOptions {
   running: number
   runningPerAccount: number
   setTimer: SetTimer
-  /** Runs a statement. On abort, rejects early if the engine can cancel statements; otherwise settles when it ends. */
+  /**
+   * Runs a statement. On abort, rejects early if the engine can cancel statements; otherwise settles when the statement
+   * ends.
+   */
   execute: (query: CompiledQuery<unknown>, signal: AbortSignal) => Promise<unknown[]>
 }
 

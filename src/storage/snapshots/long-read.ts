@@ -22,8 +22,9 @@ export interface LongRead {
   /** The single statement, with its cells prepared for CSV; present only for engines that have a CSV writer. */
   csv?: Statement
   /**
-   * Pages returned as a single row: the number of rows, the last row's key, the CSV records, and the text to check
-   * before the records can be used. Present only if this is faster than reading rows and there is only one sort term.
+   * Statements that return a page as a single row: the number of rows, the last row's key, the CSV records, and the
+   * text to check before the records can be used. Present only if this is faster than reading rows and there is only
+   * one sort term.
    */
   csvPages?: { first: Statement; next: Statement }
   /** The type of each column; key cells that are not columns come after the columns in each row. */
@@ -67,7 +68,8 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
     const { sql: text, parameters } = sql`${selected} ${whereClause} ${rest}`.compile(plain)
     return { sql: text, values: parameters }
   }
-  // A literal, because a parameter here would affect the plan, and SQLite would prepare the statement again for each page.
+  // A literal, because a parameter here would affect the plan, and SQLite would prepare the statement again for each
+  // page.
   const page = sql`${sorted} limit ${sql.raw(String(pageRows))}`
   const whole = sql`select ${sql.join(columns)} from ${from}`
   const record = order.length === 1 && engine.csvRecord(cells.map(({ term, type }) => ({ cell: term, type })))

@@ -11,7 +11,7 @@ export interface CsvBlock {
 export interface Snapshot {
   /** Compiles every statement of a read without running it; rejects with the database's error if one is invalid. */
   prepare: (read: LongRead) => Promise<void>
-  /** Counts the rows of a read. */
+  /** Counts the rows that a read would return. */
   count: (read: LongRead) => Promise<number>
   /** Yields the rows in order, as arrays of cells; reads each page only when it is requested. */
   pages: (read: LongRead) => AsyncIterable<unknown[][]>
@@ -25,13 +25,17 @@ export interface Snapshot {
 }
 
 /**
- * A sum that the columns of reports cannot contain: beyond ±(2⁵³ − 1) for integers, beyond the largest double for numbers.
+ * Thrown for a sum that a report column cannot contain: beyond ±(2⁵³ − 1) for integers, beyond the largest double for
+ * numbers.
  */
 export class SumOutOfRange extends Error {
   override name = 'SumOutOfRange'
 }
 
-/** Converts integers, which engines may return as text to keep every digit. Throws `SumOutOfRange`. */
+/**
+ * Converts the cells of integer and number columns to numbers, in place; engines may return them as text to keep every
+ * digit. Throws `SumOutOfRange`.
+ */
 export function readAggregates(rows: unknown[][], types: readonly CellType[]): unknown[][] {
   for (const row of rows) {
     for (const [at, type] of types.entries()) {

@@ -1,11 +1,11 @@
 import type { RowId } from '../ids.ts'
-import type { Recorded } from './change-recorder.ts'
+import type { RecordedChanges } from './change-recorder.ts'
 
 const [rowBuckets, tableBuckets] = [2 ** 16, 2 ** 10]
 const numberBytes = Float64Array.BYTES_PER_ELEMENT
 const changeBytes = (2 + 2 * tableBuckets + rowBuckets + 1) * numberBytes
 
-/** Creates memory that several threads can use. */
+/** Creates memory for change numbers that several threads share. */
 export const changeMemory = (): SharedArrayBuffer => new SharedArrayBuffer(changeBytes)
 
 /** For each table and row, the number of the last transaction that may have changed it. */
@@ -17,23 +17,23 @@ export interface ChangeNumbers {
   /** Adds a transaction that may have changed everything. */
   addUnknown: () => void
   /** Adds a transaction. */
-  add: (changed: Recorded) => void
-  /** How many commits of the file the numbers contain. */
+  add: (changed: RecordedChanges) => void
+  /** The file's commit count when the last transaction was added. */
   commits: () => number
   setCommits: (commits: number) => void
 }
 
 /**
- * Returns the numbers in a memory. Rows share buckets, and so do tables: the change of a row may count for another row as
- * well, but no change is missed.
+ * Returns the change numbers stored in this memory. Different rows or tables may share a bucket, so a change to one may
+ * count as a change to another, but no change is missed.
  *
- * The numbers change only while the write lock is held. Reading one without the lock is safe: a value of 8 bytes is read as
- * a whole, and a write is acknowledged only after its numbers are stored.
+ * The numbers change only while the write lock is held. Reading a number without the lock is safe, because its 8 bytes
+ * are read at once, and a write is acknowledged only after its numbers are stored.
  */
 export function changeNumbers(memory: ArrayBufferLike = new ArrayBuffer(changeBytes)): ChangeNumbers {
   /** The number of the last transaction, and of the last one that may have changed everything. */
   const latest = new Float64Array(memory, 0, 2)
-  /** For each table the last change of any row, added ones included, and the last change of unknown rows. */
+  /** For each table, the last transaction that changed or added any row, and the last one that changed unknown rows. */
   const tables = new Float64Array(memory, latest.byteLength, 2 * tableBuckets)
   const rows = new Float64Array(memory, tables.byteOffset + tables.byteLength, rowBuckets)
   const commits = new Int32Array(memory, rows.byteOffset + rows.byteLength, 1)
@@ -66,7 +66,7 @@ export function changeNumbers(memory: ArrayBufferLike = new ArrayBuffer(changeBy
   }
 }
 
-/** Returns a function that returns the position of a table's numbers. */
+/** Creates a lookup, by table name, of the index of a table's two numbers. */
 function tablePositions(): (table: string) => number {
   const known = new Map<string, number>()
   return (table) => {
@@ -80,7 +80,7 @@ function tablePositions(): (table: string) => number {
 
 /** Returns the bucket of a row: 16 bits of a multiplicative hash. */
 function bucketOf(table: string, id: RowId): number {
-  // The first and the last letter tell most tables apart; tables that share buckets only cost a read.
+  // The first and last characters distinguish most tables. If two tables share buckets, the only cost is an extra read.
   const ofTable = table.charCodeAt(0) * 257 + table.charCodeAt(table.length - 1)
   return Math.imul((typeof id === 'number' ? id : hashOf(id)) ^ ofTable, 0x9e_37_79_b1) >>> 16
 }

@@ -7,8 +7,8 @@ export type RecordRun = (rows: readonly unknown[][]) => void
 /** Returns the function that records what a statement changes; undefined for a statement that only reads. */
 export type RecorderOf = (db: DatabaseSync, sql: string, statement: StatementSync) => RecordRun | undefined
 
-/** What the open transaction has changed. */
-export interface Recorded {
+/** The changes made by the open transaction. */
+export interface RecordedChanges {
   /** Tables in which any row may have changed. */
   tables: Set<string>
   /** Tables to which rows were added. */
@@ -17,17 +17,25 @@ export interface Recorded {
   isEverything: boolean
 }
 
-export const nothingRecorded = (): Recorded => ({ tables: new Set(), grown: new Set(), rows: [], isEverything: false })
+export const nothingRecorded = (): RecordedChanges => ({
+  tables: new Set(),
+  grown: new Set(),
+  rows: [],
+  isEverything: false,
+})
 
 const target = /\b(?:insert(?: or \w+)? into|replace into|update(?: or \w+)?|delete from)\s+"?(\w+)"?/gi
 const definition = /^\s*(create|alter|drop|vacuum|reindex|attach|detach)\b/i
 
-/** Returns the recorder of a statement: of the rows that it returns, if those are all that it changes, or of its tables. */
+/**
+ * Returns the function that records what a statement changes, as precisely as possible: the rows that it returns, the
+ * table to which it adds rows, whole tables, or everything. Returns undefined for a statement that only reads.
+ */
 export function recorderOf(
   db: DatabaseSync,
   sql: string,
   statement: StatementSync,
-  recorded: () => Recorded,
+  recorded: () => RecordedChanges,
 ): RecordRun | undefined {
   const named = [...sql.matchAll(target)].map(([, name]) => name as string).filter((name) => name !== 'set')
   const [table] = named
@@ -49,7 +57,7 @@ export function recorderOf(
   }
 }
 
-/** Triggers that only maintain the text index, or forbid changes. */
+/** Matches triggers that only maintain the text index or forbid changes. */
 const harmless = /_(search_(updated|deleted)|no_(update|delete))$/
 
 const hasTriggers = (db: DatabaseSync, table: string): boolean =>
@@ -58,7 +66,7 @@ const hasTriggers = (db: DatabaseSync, table: string): boolean =>
     .all(table)
     .some(({ name }) => !harmless.test(String(name)))
 
-/** Returns the tables whose rows a change of this table may change, by foreign keys with an action. */
+/** Returns the tables whose rows may change when rows of this table change, because of foreign keys with an action. */
 function referringTables(db: DatabaseSync, table: string): string[] {
   const referring = db.prepare(
     `select sqlite_schema.name from sqlite_schema, pragma_foreign_key_list(sqlite_schema.name) as key

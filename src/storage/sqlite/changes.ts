@@ -1,43 +1,46 @@
-import type { Changes } from '../database.ts'
+import type { StatementSync } from 'node:sqlite'
+import type { ChangeTracker } from '../database.ts'
 import { type ChangeNumbers, changeNumbers } from './change-numbers.ts'
 import { nothingRecorded, type RecorderOf, recorderOf } from './change-recorder.ts'
+import type { SqliteHandle } from './driver.ts'
 import type { WriteLock } from './write-lock.ts'
 
-/** Numbers the transactions, and holds for each table and row the last one that may have changed it. */
-export interface ChangeLog extends Changes {
+/** Numbers the transactions, and stores for each table and row which one may have changed it last. */
+export interface ChangeLog extends ChangeTracker {
   recorderOf: RecorderOf
-  /** Call at the beginning of each transaction. */
+  /** Must be called at the beginning of each transaction. */
   began: () => void
-  /** Ends the transaction: what it changed is changed from now on. */
+  /** Must be called after each commit, to publish what the transaction changed. */
   committed: () => void
   rolledBack: () => void
-  /** Finds out whether another process has committed anything. If so, everything may have changed. */
+  /** Checks whether another process has committed anything. If so, everything counts as changed. */
   detect: () => void
 }
 
 type Lock = Pick<WriteLock, 'tryLock' | 'unlock'>
 
 export interface ChangeLogOptions {
-  /** Returns the `data_version` of the connection that writes. Only commits of other connections change it. */
+  /** Returns the `data_version` of the writing connection. Only commits on other connections change it. */
   dataVersion: () => number
-  /** The count of commits in the file: in the transaction that has begun, or after the last commit. */
+  /** The commit count stored in the file: `begun` reads it in the open transaction, `last` after the last commit. */
   commits: { begun: () => number; set: (commits: number) => void; last: () => number }
-  /** Called before each answer, to run `detect` once per iteration of the event loop. */
+  /** Called before each number is returned, to run `detect` at most once per iteration of the event loop. */
   look: () => void
-  /** What the threads share that write to the file; null if this thread writes alone. */
+  /** State shared by the threads that write to the file; null if only this thread writes. */
   shared: { memory: SharedArrayBuffer; lock: Lock } | null
 }
 
 /**
  * Creates the log of the changes that the threads of this process make.
  *
- * Each commit increments a count in the file. By it, threads distinguish their own commits from those of other processes,
- * such as commands. A thread that writes alone does not need it: any change of `data_version` is that of another process.
+ * Each commit increments a count in the file, so that threads can distinguish their own commits from commits by other
+ * processes, such as commands. A thread that writes alone does not need the count, because `data_version` changes only
+ * if another process commits.
  */
 export function changeLog({ dataVersion, commits, look, shared }: ChangeLogOptions): ChangeLog {
   const numbers = changeNumbers(shared?.memory)
   let [seen, known, next] = [0, Number.NaN, 0]
-  /** Whether another thread may have committed changes that have no numbers yet. */
+  /** True if another thread may have committed changes that have no numbers yet. */
   let isUncertain = false
   let recorded = nothingRecorded()
   const detect = () => {
@@ -46,7 +49,7 @@ export function changeLog({ dataVersion, commits, look, shared }: ChangeLogOptio
     if (now !== known && shared) isUncertain = !addUnknown(numbers, commits.last, shared.lock)
     else if (now !== known && !Number.isNaN(known)) numbers.addUnknown()
     if (!isUncertain) known = now
-    // Before the rows are read: what is committed from now on has a higher number.
+    // Set before any rows are read, so that every later commit has a higher number.
     seen = numbers.last()
   }
   const certain = (number: number) => (isUncertain ? Number.POSITIVE_INFINITY : number)
@@ -83,8 +86,8 @@ export function changeLog({ dataVersion, commits, look, shared }: ChangeLogOptio
 }
 
 /**
- * Adds the commits of other processes to the numbers. Returns false if another thread is writing, so that its commits cannot
- * be told from others.
+ * Records commits by other processes as a change to everything. Returns false while another thread is writing, because
+ * that thread's commits cannot be distinguished from those of other processes.
  */
 function addUnknown(numbers: ChangeNumbers, commits: () => number, lock: Lock): boolean {
   if (commits() === numbers.commits()) return true
@@ -96,4 +99,23 @@ function addUnknown(numbers: ChangeNumbers, commits: () => number, lock: Lock): 
   }
   lock.unlock()
   return true
+}
+
+/** Reads and sets the counters that reveal changes to the file. */
+export const countsOf = (handles: () => Record<'writer' | 'reader', SqliteHandle>) => ({
+  dataVersion: pragma(() => handles().writer, 'data_version'),
+  commits: {
+    begun: pragma(() => handles().writer, 'user_version'),
+    last: pragma(() => handles().reader, 'user_version'),
+    set: (commits: number) => handles().writer.db.exec(`pragma user_version = ${commits}`),
+  },
+})
+
+/** Creates the reader of a pragma's number. It keeps the statement, because it may run in each event loop iteration. */
+function pragma(handle: () => SqliteHandle, name: 'data_version' | 'user_version'): () => number {
+  let run: StatementSync | undefined
+  return () => {
+    run ??= handle().statement(`pragma ${name}`).run
+    return (run.get() as unknown as [number])[0]
+  }
 }

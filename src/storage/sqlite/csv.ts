@@ -4,9 +4,9 @@ import type { CellType } from '../engine.ts'
 type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
 
 /**
- * Returns a row as a CSV record, and the text to check (see `sqliteSnapshot`). The expressions quote only cells with
- * commas, because checking a whole page's text for other characters costs less than checking each cell. Returns
- * undefined for JSON, which is full of quotation marks.
+ * Returns the expressions for a row's CSV record and for the text to check (see `sqliteSnapshot`). They quote only
+ * cells with commas, because checking a whole page's text for other characters costs less than checking each cell.
+ * Returns undefined if a cell is JSON, which is full of quotation marks.
  */
 export function csvRecord(cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) {
   if (cells.some(({ type }) => type === 'json')) return undefined
@@ -21,7 +21,9 @@ export function csvRecord(cells: readonly { cell: RawBuilder<unknown>; type: Cel
 
 const unquoted: Field = (cell) => sql`coalesce(${cell}, '')`
 
-/** Characters that start a formula in spreadsheet programs sort before letters, so most text needs only one comparison. */
+/**
+ * Characters that start a formula in spreadsheet programs sort before letters, so most text needs only one comparison.
+ */
 const text: Field = (cell) => sql`case
   when ${cell} >= 'A' and instr(${cell}, ',') = 0 then ${cell}
   when ${cell} < 'A' and unicode(${cell}) in (9, 43, 45, 61, 64) then
@@ -30,9 +32,9 @@ const text: Field = (cell) => sql`case
   else coalesce(${cell}, '') end`
 
 /**
- * SQLite and JavaScript format a number identically if it is the double nearest to a decimal with at most 15 digits. With
- * more than four decimal places, SQLite may use an exponent. The most frequent case is tested first. U+001A marks numbers
- * that SQLite might format differently.
+ * SQLite and JavaScript format a number identically if it is the double nearest to a decimal with at most 15 digits.
+ * With more than four decimal places, SQLite may use an exponent. The most frequent case is tested first. U+001A marks
+ * numbers that SQLite might format differently.
  */
 const number: Field = (cell) => sql`case
   when cast(${cell} * 10000 + 0.5 as integer) / 10000.0 = ${cell} and ${cell} between 0 and 1e11 then

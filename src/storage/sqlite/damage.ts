@@ -19,13 +19,14 @@ const damageCodes = new Set([11, 26])
 export const isDamage = (error: unknown): boolean => damageCodes.has(Number(errorField(error, 'errcode')) & 0xff)
 
 const signature = 'SQLite format 3\0'
-/** Larger files would delay startup by more than half a second. */
+/** Checking a larger file would delay startup by more than half a second. */
 const maxCheckedBytes = 256 * 1_048_576
 
 /**
- * Checks the SQLite file of a database URL, if it exists, through a read-only connection. Throws `DatabaseDamaged` if it
- * is not a SQLite database or, up to 256 MiB, if `pragma quick_check` finds a damaged page. Does nothing for PostgreSQL.
- * Call it before this process opens the file, whose locks it would release (POSIX fcntl).
+ * Checks the SQLite file of a database URL, if it exists, through a read-only connection. Throws `DatabaseDamaged` if
+ * it is not a SQLite database or, up to 256 MiB, if `pragma quick_check` finds a damaged page. Does nothing for
+ * PostgreSQL. Call it before this process opens the database, because closing the file releases all of the process's
+ * locks on it (POSIX fcntl).
  */
 export function refuseDamage(url: string): void {
   const path = sqlitePath(url)
@@ -61,7 +62,7 @@ function resultOf(path: string, pragma: string): unknown {
   }
 }
 
-/** Records the first damaged page that a statement meets. */
+/** Records the first damaged page that a statement encounters. */
 export interface DamageGuard {
   /** Throws the recorded error, so that nothing is written to a damaged file. */
   refuse: () => void
@@ -70,7 +71,7 @@ export interface DamageGuard {
   rethrow: (error: unknown) => never
 }
 
-/** Creates the guard of an open file; `onDamage` is called once. */
+/** Creates the guard of an open file; `onDamage` is called at most once. */
 export function damageGuard(onDamage: (error: unknown) => void): DamageGuard {
   let damage: unknown
   return {

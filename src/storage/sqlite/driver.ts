@@ -9,7 +9,6 @@ import {
   SqliteQueryCompiler,
 } from 'kysely'
 import type { RecorderOf, RecordRun } from './change-recorder.ts'
-import type { ChangeLog } from './changes.ts'
 import type { DamageGuard } from './damage.ts'
 
 /** A prepared statement. `toRow` converts its rows from arrays to objects; null if the statement returns no rows. */
@@ -35,8 +34,8 @@ export interface SqliteFileOptions {
 const maxStatements = 400
 
 /**
- * Opens a file with WAL, `synchronous=FULL` (acknowledged writes survive power loss) and foreign keys. Waits at most 100
- * ms for a lock held by another process, because waiting blocks this thread.
+ * Opens a file with WAL, `synchronous=FULL` (commits survive power loss) and foreign keys. Waits at most
+ * 100 ms for a lock held by another process, because waiting blocks this thread.
  */
 export function openSqliteFile(path: string, options: SqliteFileOptions = {}): SqliteHandle {
   const db = new DatabaseSync(path, { readOnly: options.readOnly ?? false, timeout: 100 })
@@ -66,7 +65,9 @@ function statementCache(db: DatabaseSync, recorderOf?: RecorderOf): SqliteHandle
   }
 }
 
-/** Converts values to types that node:sqlite accepts. Throws a TypeError for a Date, which would silently become NULL. */
+/**
+ * Converts values to types that node:sqlite accepts. Throws a TypeError for a Date, which would silently become NULL.
+ */
 export function sqliteValues(values: readonly unknown[]): SQLInputValue[] {
   return values.map((value) => {
     if (value === undefined) return null
@@ -77,8 +78,8 @@ export function sqliteValues(values: readonly unknown[]): SQLInputValue[] {
 }
 
 /**
- * Compiles `cells => ({ id: cells[0], … })`. An object literal has one hidden class, so creating and reading it is several
- * times faster than with objects that grow key by key or objects created by node:sqlite.
+ * Compiles `cells => ({ id: cells[0], … })`. An object literal has one hidden class, so creating and reading it is
+ * several times faster than with objects that grow key by key or objects created by node:sqlite.
  */
 function rowFactory(columns: readonly string[]): (cells: unknown[]) => unknown {
   const members = columns.map((name, at) => `${JSON.stringify(name)}: cells[${at}]`)
@@ -109,12 +110,12 @@ function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> 
   return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
 }
 
-/** Creates a Kysely dialect for node:sqlite with a single connection; the guard sees the errors of statements. */
-export function sqliteDialect(
-  handle: SqliteHandle,
-  guard?: Pick<DamageGuard, 'rethrow'>,
-  log?: Pick<ChangeLog, 'committed' | 'rolledBack'>,
-): Dialect {
+async function refuseTransaction(): Promise<never> {
+  throw new Error('Use Database.write, which syncs its commits')
+}
+
+/** Creates a Kysely dialect for node:sqlite with a single connection. Statement errors are passed to the guard. */
+export function sqliteDialect(handle: SqliteHandle, guard?: Pick<DamageGuard, 'rethrow'>): Dialect {
   const connection: DatabaseConnection = {
     executeQuery: async (query) => {
       try {
@@ -135,15 +136,9 @@ export function sqliteDialect(
     createDriver: () => ({
       init: async () => {},
       acquireConnection: async () => connection,
-      beginTransaction: async () => handle.db.exec('begin immediate'),
-      commitTransaction: async () => {
-        handle.db.exec('commit')
-        log?.committed()
-      },
-      rollbackTransaction: async () => {
-        if (handle.db.isTransaction) handle.db.exec('rollback')
-        log?.rolledBack()
-      },
+      beginTransaction: refuseTransaction,
+      commitTransaction: refuseTransaction,
+      rollbackTransaction: refuseTransaction,
       releaseConnection: async () => {},
       destroy: async () => handle.db.close(),
     }),

@@ -11,10 +11,12 @@ function halves(column: RawBuilder<unknown>) {
   return sql`${sumOf('/')}, ${sumOf('%')}`
 }
 
-/** Primary result codes: 5 BUSY, 6 LOCKED, 8 READONLY, 10 IOERR, 13 FULL, 14 CANTOPEN. */
+/** Primary result codes: 5 BUSY, 6 LOCKED, 8 READONLY, 10 IOERR, 11 CORRUPT, 13 FULL, 14 CANTOPEN, 26 NOTADB. */
 const sqliteUnavailable = new Set([5, 6, 8, 10, 11, 13, 14, 26])
 
-/** Since SQLite 3.51, `jsonb_each` returns elements in binary form, so that their members can be read without parsing. */
+/**
+ * Since SQLite 3.51, `jsonb_each` returns elements in binary form, so that their members can be read without parsing.
+ */
 const eachElement = isAtLeast(process.versions.sqlite, 3, 51) ? 'jsonb_each' : 'json_each'
 
 function isAtLeast(version: string | undefined, major: number, minor: number): boolean {
@@ -22,7 +24,10 @@ function isAtLeast(version: string | undefined, major: number, minor: number): b
   return actualMajor > major || (actualMajor === major && actualMinor >= minor)
 }
 
-/** The affinity of a declared type; the first match decides (https://sqlite.org/datatype3.html#determination_of_column_affinity). */
+/**
+ * The affinity of a declared type; the first match decides
+ * (https://sqlite.org/datatype3.html#determination_of_column_affinity).
+ */
 const affinities: readonly [RegExp, Capacity['holds']][] = [
   [/int/, 'integer'],
   [/char|clob|text/, 'text'],
@@ -41,6 +46,7 @@ const integerId = numberedBy('id')
 
 export const sqlite: Engine = {
   name: 'sqlite',
+  commitsInOrder: true,
   identityType: 'integer',
   identity: integerId.define,
   overridingIdentity: sql``,
@@ -113,6 +119,7 @@ export const sqlite: Engine = {
   exactAverage: (column, scale) => sql`exact_average(${halves(column)}, count(${column}), ${sql.raw(String(scale))})`,
   // SQLite has only one writer at a time, so row locks are not needed.
   lockRows: sql``,
+  lockRowsNow: sql``,
   lockFreeRows: sql``,
   lockKeys: sql``,
   lockForRemoval: sql``,
@@ -120,7 +127,9 @@ export const sqlite: Engine = {
   isDuplicate: (error) => [1555, 2067].includes(Number(errorField(error, 'errcode'))),
   duplicateColumns: (error) => String(errorField(error, 'message')).match(/(?<=[:,] \w+\.)\w+/g) ?? [],
   isUnavailable: (error) =>
-    error instanceof ScanRefused || sqliteUnavailable.has(Number(errorField(error, 'errcode')) & 0xff),
+    error instanceof ScanRefused ||
+    errorField(error, 'syscall') === 'fdatasync' ||
+    sqliteUnavailable.has(Number(errorField(error, 'errcode')) & 0xff),
   textSearch: {
     statements: [
       'create table search_indexes (name text primary key not null, token text not null, indexed_to integer not null)',
@@ -135,4 +144,5 @@ export const sqlite: Engine = {
   tableSizes: sqliteTableSizes,
   // SQLite locks the whole file, and writers wait for the lock before their transaction begins.
   isLockTimeout: () => false,
+  isRepeatable: null,
 }

@@ -12,77 +12,121 @@ interface Waiting<Tx> {
 export interface GroupCommitOptions {
   /** Measures durations in ms. */
   monotonic?: () => number
+  /** Counts the I/O events that this thread's event loop has processed. */
+  ioEvents?: () => number
   /** Held during each transaction; null if no other thread writes. */
   lock?: WriteLock | null
   /** Called at the beginning of each transaction. */
   onBegin?: () => void
-  /** Called after the commit, before the units resolve. */
-  onCommit?: OnCommit
+  /** Called after the commit, when other connections see the changes. */
+  onCommit?: () => void
   onRollback?: () => void
+  /** Makes the commits so far durable; by default, they already are. */
+  sync?: () => void | Promise<void>
+  /** Called with the error of a failed sync. By default, it is thrown outside all units and ends the thread. */
+  onSyncFailure?: (error: unknown) => void
+  /** Called after the sync, before the units resolve. */
+  onSynced?: OnCommit
 }
 
 const unitsPerCommit = 512
-/** How long the first unit waits at most for others. */
+/** Maximum time that the first unit waits for others while the event loop is busy. */
 const maxGatherMs = 2
 const busyRetryMs = 5
 const busyLimitMs = 5_000
 const sqliteBusy = 5
 
 /**
- * Group commit: units that arrive together share one `BEGIN IMMEDIATE … COMMIT` and one sync, and resolve after the commit.
- * A transaction begins with the first event loop iteration in which no further unit arrives; under a steady load, once the
- * first unit has waited for 2 ms. Each unit runs in its own SAVEPOINT, so a failed unit undoes only its own writes.
+ * Group commit: units that arrive together share one `BEGIN IMMEDIATE … COMMIT` and one sync, and resolve after the
+ * sync. A transaction begins in the first event loop iteration without I/O or, while the loop is busy, once the first
+ * unit has waited for `maxGatherMs` or 512 units are waiting. Units that arrive during a sync are gathered for the next
+ * one. Each unit runs in its own SAVEPOINT, so a failed unit undoes only its own writes.
  *
  * A unit must await nothing but the database, because all later units wait for it.
  */
 export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, options: GroupCommitOptions = {}): Write<Tx> {
-  const { monotonic = () => performance.now(), lock = null } = options
-  const { onBegin = () => {}, onCommit = () => {}, onRollback = () => {} } = options
-  const { db } = handle
+  const { monotonic = () => performance.now(), ioEvents = eventsOfLoop, lock = null } = options
+  const { sync = () => {}, onSyncFailure = throwOutside, onSynced = () => {} } = options
   const waiting: Waiting<Tx>[] = []
   let isRunning = false
+  let failure: { error: unknown } | undefined
 
   async function runBatch(): Promise<void> {
     // Units that arrive while this thread waits for the lock belong to the same transaction.
     await lock?.lock()
     const batch = waiting.splice(0, unitsPerCommit)
     const beganMs = monotonic()
-    try {
-      await begin(handle)
-      onBegin()
-      const settlers = await runUnits(handle, tx, batch)
-      handle.statement('commit').run.run()
-      onCommit(batch.length, (monotonic() - beganMs) / 1_000)
+    const settlers = await commit(handle, tx, batch, options).finally(() => lock?.unlock())
+    if (settlers.length > 0) {
+      try {
+        await sync()
+      } catch (error) {
+        return fail(batch, error)
+      }
+      onSynced(batch.length, (monotonic() - beganMs) / 1_000)
       for (const settle of settlers) settle()
-    } catch (error) {
-      if (db.isOpen && db.isTransaction) db.exec('rollback')
-      onRollback()
-      for (const { reject } of batch) reject(error)
-    } finally {
-      lock?.unlock()
     }
     isRunning = waiting.length > 0
-    if (isRunning) gather(0, monotonic())
+    if (isRunning) gather(-1, monotonic())
   }
 
-  /** Runs a batch after the first iteration in which no unit arrives; `known` units had arrived before this iteration. */
+  /** Rejects these and all further units: a second sync might succeed although the disk has lost the commits. */
+  function fail(batch: Waiting<Tx>[], error: unknown): void {
+    failure = { error }
+    for (const { reject } of [...batch, ...waiting.splice(0)]) reject(error)
+    onSyncFailure(error)
+  }
+
+  /** Runs a batch after the first iteration without I/O; `known` is the number of events before this iteration. */
   function gather(known: number, sinceMs: number): void {
-    const count = waiting.length
-    const isFull = count >= unitsPerCommit || monotonic() - sinceMs >= maxGatherMs
-    if (count === known || isFull) void runBatch()
-    else setImmediate(gather, count, sinceMs)
+    const events = ioEvents()
+    const isFull = waiting.length >= unitsPerCommit || monotonic() - sinceMs >= maxGatherMs
+    if (events === known || isFull) void runBatch()
+    else setImmediate(gather, events, sinceMs)
   }
 
   return (unit) =>
     new Promise((resolve, reject) => {
+      if (failure) return reject(failure.error)
       waiting.push({ unit, resolve, reject })
       if (isRunning) return
       isRunning = true
-      setImmediate(gather, 0, monotonic())
+      setImmediate(gather, -1, monotonic())
     })
 }
 
-/** Begins a transaction. Waits without blocking the event loop if another process holds the write lock. */
+/** Runs units in a transaction. Returns the functions that settle them; none if they have been rejected. */
+async function commit<Tx>(
+  handle: SqliteHandle,
+  tx: Tx,
+  batch: Waiting<Tx>[],
+  { onBegin = () => {}, onCommit = () => {}, onRollback = () => {} }: GroupCommitOptions,
+): Promise<(() => void)[]> {
+  const { db } = handle
+  try {
+    await begin(handle)
+    onBegin()
+    const settlers = await runUnits(handle, tx, batch)
+    handle.statement('commit').run.run()
+    onCommit()
+    return settlers
+  } catch (error) {
+    if (db.isOpen && db.isTransaction) db.exec('rollback')
+    onRollback()
+    for (const { reject } of batch) reject(error)
+    return []
+  }
+}
+
+function throwOutside(error: unknown): void {
+  setImmediate(() => {
+    throw error
+  })
+}
+
+const eventsOfLoop = () => performance.nodeTiming.uvMetricsInfo.events
+
+/** Begins a transaction. Waits up to 5 s, without blocking the event loop, if another process holds the write lock. */
 async function begin(handle: SqliteHandle): Promise<void> {
   for (let waited = 0; ; waited += busyRetryMs) {
     try {

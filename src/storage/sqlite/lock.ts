@@ -13,9 +13,9 @@ export class DatabaseInUse extends Error {
 const sqliteBusy = 5
 
 /**
- * Locks a SQLite file for one node and returns a function that unlocks it; null for PostgreSQL, which any
- * number of processes may share. If the file is already locked, throws `DatabaseInUse` with the id and start time of the
- * process that holds the lock.
+ * Locks a SQLite file for one node and returns a function that unlocks it; null for PostgreSQL, which any number of
+ * processes may share. If the file is already locked, throws `DatabaseInUse` with the id and start time of the process
+ * that holds the lock.
  *
  * Uses SQLite's own lock on a small file next to the database, so that other commands can still open the database
  * itself. The kernel releases the lock however the process ends. Nothing else in the process may open the lock file,
@@ -49,7 +49,10 @@ function realPath(path: string): string {
   return existsSync(path) ? realpathSync(path) : join(realpathSync(dirname(path)), basename(path))
 }
 
-/** Describes the lock owner. Its file is written just after the lock is acquired, so it may be missing for a moment. */
+/**
+ * Describes the owner of the lock. The file is written just after the lock is acquired, so it may be missing for a
+ * moment.
+ */
 function ownerIn(file: string): string {
   const [, pid, since] = /^(\d+) (\S+)\n$/.exec(existsSync(file) ? readFileSync(file, 'utf8') : '') ?? []
   return pid === undefined ? 'another process' : `process ${pid}, started at ${since}`

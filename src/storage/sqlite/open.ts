@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import type { StatementSync } from 'node:sqlite'
 import { CamelCasePlugin, Kysely } from 'kysely'
 import type { Database, OnCommit, Queryable, ReadOnlyDatabase } from '../database.ts'
 import { createPrivateFile } from '../files/atomic-file.ts'
@@ -12,7 +11,7 @@ import type { Tables } from '../tables/tables.ts'
 import type { Unindexed } from '../text-index/builder.ts'
 import { changeMemory } from './change-numbers.ts'
 import type { RecorderOf } from './change-recorder.ts'
-import { type ChangeLog, changeLog } from './changes.ts'
+import { type ChangeLog, changeLog, countsOf } from './changes.ts'
 import { type DamageGuard, damageGuard } from './damage.ts'
 import {
   openSqliteFile,
@@ -24,15 +23,16 @@ import {
 } from './driver.ts'
 import { sqlite } from './engine.ts'
 import { groupCommit } from './group-commit.ts'
+import { logSync } from './log-sync.ts'
 import { readOnlyLocation } from './path.ts'
 import { type SharedReads, sharedReads } from './shared-reads.ts'
 import { sqliteTextIndex, unindexedAtMost } from './text-index.ts'
 import { unlockFor, writeLock, writeLockMemory } from './write-lock.ts'
 
-const kysely = (handle: SqliteHandle, guard?: DamageGuard, changes?: ChangeLog) =>
-  new Kysely<Tables>({ dialect: sqliteDialect(handle, guard, changes), plugins: [new CamelCasePlugin()] })
+const kysely = (handle: SqliteHandle, guard?: DamageGuard) =>
+  new Kysely<Tables>({ dialect: sqliteDialect(handle, guard), plugins: [new CamelCasePlugin()] })
 
-/** What the threads that use one SQLite file share. */
+/** Memory shared by the threads that use one SQLite file. */
 export interface SqliteMemory {
   lock: SharedArrayBuffer
   changes: SharedArrayBuffer
@@ -40,7 +40,7 @@ export interface SqliteMemory {
 
 export const sqliteMemory = (): SqliteMemory => ({ lock: writeLockMemory(), changes: changeMemory() })
 
-/** Releases what a thread held when it ended. */
+/** Releases the write lock if a thread that has ended held it. */
 export const releaseThread = ({ lock }: SqliteMemory, thread: number): void => unlockFor(lock, thread)
 
 export interface SqliteOptions {
@@ -50,7 +50,7 @@ export interface SqliteOptions {
   onCommit?: OnCommit
   /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
-  /** Called once, when a statement meets a damaged page. From then on, nothing is written to the file. */
+  /** Called once, when a statement encounters a damaged page. From then on, nothing is written to the file. */
   onDamage?: (error: unknown, path: string) => void
   /** How far the text index may lag behind; by default, 10,000 new rows and 1,000 changes. */
   unindexed?: Unindexed
@@ -64,19 +64,15 @@ export function openSqlite(url: string, path: string, given: SqliteOptions): Dat
   const numbers = { ...countsOf(() => ({ writer, reader })), look: () => reads.look() }
   const changes = changeLog({ ...numbers, shared: shared && lock && { memory: shared.memory.changes, lock } })
   const { writer, reader } = openFiles(path, changes.recorderOf)
-  const tx = kysely(writer, guard, changes)
+  const tx = kysely(writer, guard)
   const reads = sharedReads(reader, changes.detect)
   const threads = scanThreads(path, setTimer)
   const execute: ScannerOptions['execute'] = ({ sql, parameters }, signal) =>
     threads.run({ sql, values: sqliteValues(parameters) }, signal).catch(guard.rethrow)
   const scans = scanner({ running: 2, runningPerAccount: 1, setTimer, execute })
-  const onCommitted: OnCommit = (units, seconds) => {
-    changes.committed()
-    reads.end()
-    onCommit(units, seconds)
-  }
-  const options = { lock, onBegin: changes.began, onCommit: onCommitted, onRollback: changes.rolledBack }
-  const write = guardedWrite(groupCommit(writer, tx, options), guard)
+  const log = logSync(path)
+  const commits = { ...publishing(changes, reads), lock, sync: log.sync, onSynced: onCommit }
+  const write = guardedWrite(groupCommit(writer, tx, commits), guard)
   const access = { read: kysely(reader, guard), write, scan: scans.scan }
   const textIndex = sqliteTextIndex({ ...access, path, setTimer, newToken: randomUUID, unindexed, onError })
   const database: Database = {
@@ -98,6 +94,7 @@ export function openSqlite(url: string, path: string, given: SqliteOptions): Dat
     close: async () => {
       await Promise.all([textIndex.close(), scans.close()])
       await threads.close()
+      log.close()
       closeFiles(reader, writer, guard)
     },
   }
@@ -112,24 +109,15 @@ export function openSqliteReadOnly(url: string, path: string): ReadOnlyDatabase 
   return { engine: sqlite, url, isUnused, read: kysely(handle), close: async () => handle.db.close() }
 }
 
-/** Reads and sets the numbers by which changes of the file are noticed. */
-const countsOf = (handles: () => Record<'writer' | 'reader', SqliteHandle>) => ({
-  dataVersion: pragma(() => handles().writer, 'data_version'),
-  commits: {
-    begun: pragma(() => handles().writer, 'user_version'),
-    last: pragma(() => handles().reader, 'user_version'),
-    set: (commits: number) => handles().writer.db.exec(`pragma user_version = ${commits}`),
+/** Returns the callbacks of group commit that publish what its transactions change. */
+const publishing = (changes: ChangeLog, reads: SharedReads) => ({
+  onBegin: changes.began,
+  onCommit: () => {
+    changes.committed()
+    reads.end()
   },
+  onRollback: changes.rolledBack,
 })
-
-/** Returns a function that reads a number; it runs in each iteration of the event loop, so it does nothing else. */
-function pragma(handle: () => SqliteHandle, name: 'data_version' | 'user_version'): () => number {
-  let run: StatementSync | undefined
-  return () => {
-    run ??= handle().statement(`pragma ${name}`).run
-    return (run.get() as unknown as [number])[0]
-  }
-}
 
 /** Opens the connections for writes and for reads. */
 function openFiles(path: string, recorderOf: RecorderOf) {
@@ -137,8 +125,8 @@ function openFiles(path: string, recorderOf: RecorderOf) {
   // SQLite creates the -wal and -shm files with the permissions of the database file.
   createPrivateFile(path)
   const writer = openSqliteFile(path, { recorderOf })
-  // Group commit waits for other processes asynchronously; a busy timeout would block the event loop.
-  writer.db.exec('pragma busy_timeout = 0')
+  // Group commit waits for other processes and syncs the log without blocking the event loop.
+  writer.db.exec('pragma busy_timeout = 0; pragma synchronous = normal')
   return { writer, reader: openSqliteFile(path, { readOnly: true }) }
 }
 
@@ -150,10 +138,7 @@ const guardedWrite =
     return write(unit).catch(guard.rethrow)
   }
 
-/**
- * Closes the connections. The last one checkpoints the WAL, which a read-only connection cannot, so a damaged file stays
- * as it is.
- */
+/** Closes the connections. The last one checkpoints the WAL, unless it is read-only: that of a damaged file must be. */
 function closeFiles(reader: SqliteHandle, writer: SqliteHandle, guard: DamageGuard): void {
   const handles = guard.isDamaged() ? [writer, reader] : [reader, writer]
   for (const { db } of handles) db.close()
@@ -185,7 +170,7 @@ const insertPreparer =
     return async (_tx, values) => {
       const { lastInsertRowid } = runStatement(writer.statement(insert), values)
       const [result] = writer.statement(evaluate).run.get() as unknown as [number]
-      return { id: Number(lastInsertRowid), result: result === 1 }
+      return { id: Number(lastInsertRowid), result }
     }
   }
 

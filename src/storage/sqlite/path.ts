@@ -9,8 +9,8 @@ export const sqlitePath = (url: string): string | null =>
 export const indexPathOf = (path: string): string => `${path}-search`
 
 /**
- * Returns what to open for reading a SQLite file. Without a `-wal` file no process has the database open. It is then
- * opened as a file that does not change, because SQLite would create the files of the write-ahead log otherwise.
+ * Returns the location to open for reading a SQLite file. If there is no `-wal` file, no process has the database open.
+ * The file is then opened as immutable, because SQLite would otherwise create the files of the write-ahead log.
  */
 export const readOnlyLocation = (path: string): string =>
   existsSync(`${path}-wal`) ? path : `${pathToFileURL(path)}?immutable=1`

@@ -7,7 +7,10 @@ const lockWaitMs = 5_000
 
 type Prepare = (statement: Statement) => (keys?: readonly unknown[]) => unknown[][]
 
-/** Opens a snapshot of a SQLite file: a read transaction, read in keyset pages, which is faster than iterating over rows. */
+/**
+ * Opens a snapshot of a SQLite file: a read transaction, read in keyset pages, which is faster than iterating over
+ * rows.
+ */
 export function sqliteSnapshot(path: string): Snapshot {
   const db = new DatabaseSync(path, { readOnly: true, timeout: lockWaitMs })
   db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off; begin')
@@ -58,7 +61,10 @@ function* groups(db: DatabaseSync, { whole, types, pageRows }: LongRead): Iterab
   if (page.length > 0) yield readAggregates(page, types)
 }
 
-/** Returns a function that reads the first page or the page after a key, and returns its rows and the key of the last row. */
+/**
+ * Creates the reader of pages. Given the previous page's last key, it reads the next page, otherwise the first. It
+ * returns the rows and the key of the last row.
+ */
 function pageReader(prepare: Prepare, { firstPage, nextPage, keyAt, types }: LongRead) {
   const booleans = types.flatMap((type, at) => (type === 'boolean' ? [at] : []))
   const first = prepare(firstPage)
@@ -111,7 +117,10 @@ function recordsOf([row]: unknown[][]) {
   return { count, keys: [key], records: records ?? '' }
 }
 
-/** True if a page, as SQLite formatted it, equals what `csvRecord` would write; threads do not load `csvRecord` itself. */
+/**
+ * Returns true if a page's records, as SQLite formatted them, are certain to equal those that the service would write
+ * (see `csvRecord`).
+ */
 const isCorrect = (records: string, checked: string): boolean =>
   !(records.includes('\x1a') || checked.includes('"') || checked.includes('\n') || checked.includes('\r'))
 

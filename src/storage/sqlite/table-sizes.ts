@@ -2,17 +2,17 @@ import { sql } from 'kysely'
 import type { Engine, MeasuredSize } from '../engine.ts'
 
 /**
- * The first pages of a B-tree: their number, the path of the last one, and the number of cells of each interior page by
- * path. A path such as `/000/01c/` has the hexadecimal position of a page among the children of its parent.
+ * The sampled pages of a B-tree: their number, the path of the last one, and the number of cells in each interior page,
+ * by path. A path such as `/000/01c/` gives, in hexadecimal, the position of each page among its parent's children.
  */
 type Sample = [pages: number, lastPath: string, interior: [path: string, cells: number][]]
 
-/** The number of pages that are read from each B-tree. */
+/** Maximum number of pages that are read from each B-tree. */
 const maxSampledPages = 2_000
 
 /**
  * Measures tables and indexes with the virtual table `dbstat`, which visits the pages of a B-tree from its root, depth
- * first. For a large B-tree, reads only the first pages, and estimates the size from the share of the tree that they are.
+ * first. Of a large B-tree, reads only the first pages, and extrapolates from them.
  */
 export const sqliteTableSizes: Engine['tableSizes'] = {
   query: sql`(
@@ -37,7 +37,7 @@ export const sqliteTableSizes: Engine['tableSizes'] = {
   },
 }
 
-/** Returns the share of a B-tree's pages up to this path, if all subtrees of a page have the same size. */
+/** Returns the share of a B-tree's pages up to this path, assuming that all subtrees of a page have the same size. */
 function shareUpTo(lastPath: string, cells: ReadonlyMap<string, number>): number {
   let [share, width, path] = [0, 1, '/']
   // An overflow page has the path of its leaf, and a suffix that begins with `+`.

@@ -6,7 +6,7 @@ import { type SqliteTextIndexOptions, textIndexBuilder, type Unindexed } from '.
 import { type Candidates, type Searched, type TextIndex, trigramQuery } from '../text-index/text-index.ts'
 
 export const unindexedAtMost: Unindexed = { newRows: 10_000, changed: 1_000 }
-/** With more candidates, rows are read in sort order instead, because a page then soon has enough matches. */
+/** With at least this many, rows are read in sort order instead, because a page then soon has enough matches. */
 const fewCandidates = 5_000
 const retryMs = 60_000
 
@@ -16,9 +16,10 @@ interface State extends Unindexed {
 }
 
 /**
- * Finds candidates by FTS5 trigrams in a file next to the database. A thread builds the index when a large table is searched.
- * The index may lag behind, so rows after `indexed_to` and rows that triggers have added to `search_changes` are also
- * candidates. The index is valid while it contains the same token as the database (see `text-index/thread.ts`).
+ * Finds candidates by FTS5 trigrams in a file next to the database. A thread builds the index when a large table is
+ * searched. The index may lag behind, so rows after `indexed_to` and rows that triggers have added to `search_changes`
+ * are also candidates. The index is valid while it contains the same token as the database (see
+ * `text-index/thread.ts`).
  */
 export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
   const { read, setTimer, onError, unindexed: limits } = options
@@ -90,10 +91,7 @@ const indexedTo = ({ table, columns }: Searched) => sql`
   (select own.indexed_to from search_indexes as own join search.indexes as its on its.token = own.token
     where own.name = ${sql.lit(table)} and its.name = own.name and its.columns = ${sql.lit(columns.join())})`
 
-/**
- * Selects the numbers (`rowid`) of candidates, or of all rows if the index does not belong to the database. SQLite reads
- * the database file before the index file.
- */
+/** Selects the numbers (`rowid`) of candidates, or of all rows if the index does not belong to the database. */
 function rowsOf(searched: Searched, match: RawBuilder<unknown>) {
   const { table } = searched
   const index = `${table}_text`

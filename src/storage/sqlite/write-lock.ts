@@ -1,22 +1,22 @@
 /** A lock that the threads of a process share, for writes to one SQLite file. */
 export interface WriteLock {
-  /** Takes the lock. Returns undefined if it is free, otherwise a promise that resolves once this thread has it. */
+  /** Takes the lock. Returns undefined if it was free, otherwise a promise that resolves once this thread holds it. */
   lock: () => undefined | Promise<void>
-  /** Takes the lock if it is free; returns whether it did. */
+  /** Takes the lock if it is free; returns whether it was. */
   tryLock: () => boolean
   unlock: () => void
 }
 
 const [stateAt, ownerAt] = [0, 1]
-/** The states of the lock. In the last one, its owner must wake a waiting thread. */
+/** The states of the lock. The owner of a contended lock must wake a waiting thread. */
 const [free, taken, contended] = [0, 1, 2]
 
 const keepAliveMs = 60_000
 
-/** Creates the memory of a lock, to pass to every thread. */
+/** Creates the memory of a lock, which all threads share. */
 export const writeLockMemory = (): SharedArrayBuffer => new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT)
 
-/** Returns the lock for a thread, whose number is at least 1. */
+/** Returns a thread's access to the lock; thread numbers start at 1. */
 export function writeLock(memory: SharedArrayBuffer, thread: number): WriteLock {
   const words = new Int32Array(memory)
   const own = () => Atomics.store(words, ownerAt, thread)
@@ -26,7 +26,7 @@ export function writeLock(memory: SharedArrayBuffer, thread: number): WriteLock 
     return isFree
   }
   const wait = async () => {
-    // Without a timer, a thread that has nothing else to do would end instead of waiting.
+    // Without a timer, a thread with nothing else to do would exit instead of waiting.
     const timer = setInterval(() => {}, keepAliveMs)
     while (Atomics.exchange(words, stateAt, contended) !== free) {
       await Atomics.waitAsync(words, stateAt, contended).value
@@ -37,7 +37,7 @@ export function writeLock(memory: SharedArrayBuffer, thread: number): WriteLock 
   return { tryLock, lock: () => (tryLock() ? undefined : wait()), unlock: () => release(words) }
 }
 
-/** Releases the lock of a thread that has ended; does nothing if the thread does not have it. */
+/** Releases the lock if this thread, which has ended, held it. */
 export function unlockFor(memory: SharedArrayBuffer, thread: number): void {
   const words = new Int32Array(memory)
   if (Atomics.load(words, ownerAt) === thread) release(words)

@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
 import type { Revisioned } from '../rows/revision.ts'
 
-/** API keys, which determine the rate limits that apply to a request but do not authenticate it. */
+/** API keys. They determine the rate limits of requests, but authenticate nobody. */
 export interface ApiKeysTable extends Revisioned {
   id: string
   name: string
@@ -35,7 +35,7 @@ export interface AuditHeadTable {
   id: number
   sequence: number
   hash: string
-  /** Until then, one node archives months; null while none does. */
+  /** Until this time, one node is archiving months; null while no node is. */
   archivingUntil: string | null
 }
 
@@ -95,7 +95,7 @@ export interface QuotaUsesTable {
   /** `2026-11` */
   period: string
   used: number
-  /** How much of the most recent quota request was granted. */
+  /** The number of calls granted by the most recent request for calls. */
   granted: number
 }
 
@@ -109,11 +109,11 @@ export interface NodesTable {
   version: string
   /** Comma-separated, such as `api,auth`. */
   roles: string
-  /** The newest migration that the release knows. */
+  /** The newest migration in the release. */
   schemaVersion: string
   /** The settings that are compared between nodes, as JSON; secrets as keyed digests. */
   settings: string
-  /** The field names of each resource of the definition, by path, as JSON. */
+  /** The field names of each resource in the definition, by path, as JSON. */
   resources: string
   /** A digest of `resources`. */
   definition: string
@@ -123,7 +123,9 @@ export interface NodesTable {
   heartbeatAt: string
 }
 
-/** Request counts in current windows; rate-limiter-flexible requires the names `key`, `points` and `expire` (epoch ms). */
+/**
+ * Request counts in current windows; rate-limiter-flexible requires the names `key`, `points` and `expire` (epoch ms).
+ */
 export interface LimitWindowsTable {
   key: string
   points: number

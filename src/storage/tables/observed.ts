@@ -1,7 +1,7 @@
 /** The histogram buckets of a sample: one per bound of `durationBounds`, and one for longer durations. */
 type Durations = Record<`duration${0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 12 | 13}`, number>
 
-/** What one process counted in 15 seconds, and its state at their end. */
+/** What one process counted in 15 seconds, and its state at the end of them. */
 export interface MetricSamplesTable extends Durations {
   /** The end of the 15 seconds, in epoch ms. */
   at: number
@@ -23,7 +23,7 @@ export interface MetricSamplesTable extends Durations {
   diskFreeBytes: number | null
 }
 
-/** The busiest clients, subjects or addresses that one process counted in a minute or in an hour. */
+/** The busiest clients, subjects or addresses, as counted by one process in a minute or an hour. */
 export interface TrafficTable {
   period: 'minute' | 'hour'
   kind: 'client' | 'subject' | 'address'
@@ -35,7 +35,7 @@ export interface TrafficTable {
   expiresAt: string
 }
 
-/** A response; a sample of them if there were too many. */
+/** A logged response. If there are too many responses, only a sample of them is logged. */
 export interface RequestLogTable {
   /** Starts with the instant of the response; see `src/traffic/request-log.ts`. */
   id: string

@@ -10,14 +10,15 @@ const typedTables = {
   ...{ resourceTables: true, schemaChanges: true, answers: true, apiKeys: true, auditEntries: true, auditHead: true },
   ...{ clients: true, authRecords: true, signingKeys: true, accounts: true, invitations: true, consents: true },
   ...{ loginTries: true, backups: true, dataKeys: true, nodes: true, auditArchives: true, deletedRows: true },
-  ...{ storedFiles: true },
+  ...{ storedFiles: true, rowChanges: true, rowWatches: true },
   ...{ loginTries: true, backups: true, dataKeys: true, nodes: true, auditArchives: true },
+  ...{ declaredJobs: true, jobSchedules: true },
   ...{ metricSamples: true, traffic: true, requestLog: true },
 } satisfies Record<keyof Tables, true>
 
 const ownTables = new Set([
   ...Object.keys(typedTables).map(snake),
-  ...['migrations', 'counters', 'search_indexes', 'search_changes'],
+  ...['migrations', 'counters', 'search_indexes', 'search_changes', 'change_positions'],
 ])
 
 /** Returns true for tables of the service and of the database engines. */

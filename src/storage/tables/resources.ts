@@ -36,9 +36,9 @@ export interface DeletedRow {
   /** The table that contained the row. */
   tableName: string
   rowId: string
-  /** JSON text: the values and kinds by column. */
+  /** JSON text: the stored values and the columns' kinds, both by column. */
   content: string
-  /** The caller of the deletion: `user:7` or `client:crm`. */
+  /** The caller that deleted the row: `user:7` or `client:crm`. */
   deletedBy: string
   deletedAt: string
   expiresAt: string
@@ -57,12 +57,15 @@ export interface StoredFilesTable {
    */
   state: 'uploading' | 'stored' | 'kept' | 'unused'
   sizeBytes: number
-  /** In base64; null during the upload. */
+  /** The SHA-256 of the file, in base64; null during the upload. */
   sha256: string | null
-  /** When the row got the file. */
+  /** When the file was assigned to its row. */
   storedAt: string | null
   /** 1 if the row had another file in the same second. */
   sharesSecond: number
-  /** When the store may remove it; null while a row, or a row that can be restored, refers to it. */
+  /**
+   * When the file may be removed or the upload is abandoned; null while a row, or a deleted row that can be restored,
+   * refers to the file.
+   */
   removeAt: string | null
 }

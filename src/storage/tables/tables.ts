@@ -5,9 +5,12 @@ import type * as administration from './administration.ts'
 import type { AuthTables, ClientsTable } from './auth.ts'
 import type { MetricSamplesTable, RequestLogTable, TrafficTable } from './observed.ts'
 import type { BooksTable, DeletedRow, ProductsTable, StoredFilesTable, UsersTable } from './resources.ts'
+import type { ChangeLogTables } from './row-changes.ts'
 import type {
   AnswersTable,
   BackupsTable,
+  DeclaredJobsTable,
+  JobSchedulesTable,
   JobsTable,
   RequestCountsTable,
   TasksTable,
@@ -39,7 +42,7 @@ export interface WebhooksTable extends Owned, Secret, Revisioned {
   failingSince: string | null
   /** When the owner was notified of failing calls. */
   failingTold: string | null
-  /** How often the webhook has been paused or disabled. */
+  /** The number of times that the webhook has been paused or disabled. */
   stops: Generated<number>
 }
 
@@ -62,7 +65,7 @@ export interface EventsTable extends Owned {
   /** The webhook that the event is about; it does not receive the event. */
   exceptWebhook: string | null
   /**
-   * For a row of a resource with access rules: the fields that rules compare, as the change left them, or as they were before
+   * For a row of a resource with access rules: the fields that rules compare, as they were after the change or before
    * the deletion. A JSON object, never sent.
    */
   facts: ColumnType<string | null, string | null | undefined, never>
@@ -76,7 +79,7 @@ export interface DeliveriesTable {
   eventId: string
   /** The event's type. */
   eventType: Generated<string>
-  /** The webhook's `stops` when the delivery was last scheduled; if it has increased since, the delivery is not sent. */
+  /** The webhook's `stops` when the delivery was made due. If the webhook's count is now higher, nothing is sent. */
   stops: Generated<number>
   webhookId: string | null
   /** The webhook's owner, kept after the webhook is deleted; for one-off callback URLs, the event's owner. */
@@ -122,7 +125,7 @@ export interface DeliveryLanesTable {
   rank: Generated<number>
 }
 
-/** The endpoint queues of one owner and rank. None is due before `dueAt`; if no delivery is waiting, `dueAt` is null. */
+/** The endpoint queues of one owner and rank. None is due before `dueAt`, which is null if no delivery is waiting. */
 export interface DeliveryOwnersTable {
   owner: string
   rank: number
@@ -134,7 +137,7 @@ export interface DeliveryDropsTable {
   /** In the same format as `DeliveryLanesTable.owner`. */
   owner: string
   total: number
-  /** The number of drops of which the owner has not been notified; `since` is the time of the first. */
+  /** The number of dropped deliveries that the owner has not been notified of; `since` is the time of the first. */
   unreported: number
   since: string
   reportedAt: string | null
@@ -148,15 +151,17 @@ export interface AttemptsTable {
   statusCode: number | null
   error: string | null
   responseStart: string | null
-  /** The response headers of a failed attempt, as the JSON text of an object; null if there are none or it succeeded. */
+  /** The response headers of a failed attempt, as JSON text; null if there are none or the attempt succeeded. */
   responseHeaders: ColumnType<string | null, string | null | undefined, never>
 }
 
-export interface Tables extends AuthTables {
+export interface Tables extends AuthTables, ChangeLogTables {
   users: UsersTable
   products: ProductsTable
   books: BooksTable
   jobs: JobsTable
+  declaredJobs: DeclaredJobsTable
+  jobSchedules: JobSchedulesTable
   tasks: TasksTable
   webhooks: WebhooksTable
   accountSecrets: AccountSecretsTable

@@ -36,8 +36,7 @@ export interface TasksTable extends Owned, Revisioned {
   /** 1 if the requester had the `admin` scope, so that the report may include other owners' data. */
   asAdmin: Generated<number>
   /**
-   * The scopes of the request if access rules apply to the report; only the requester may see such a task. Null for all other
-   * reports.
+   * Set if access rules apply to the report: the scopes of its request. Only the requester may then see the report.
    */
   scopes: ColumnType<string | null, string | null | undefined, never>
   /** Position among the waiting tasks of all clients (fair queueing). */
@@ -47,7 +46,51 @@ export interface TasksTable extends Owned, Revisioned {
   expiresAt: string | null
 }
 
-/** A backup: a run of the schedule, or one that was requested. */
+/** A job of a definition: waiting, running, or kept for a time after its end. */
+export interface DeclaredJobsTable {
+  id: string
+  /** The name of the job or of the schedule. */
+  name: string
+  /** JSON. */
+  input: string
+  key: Late<string>
+  /** Equal to `key` while the job waits, unless another one waits with the same key. Unique for each name. */
+  waitingKey: Late<string>
+  status: 'waiting' | 'running' | 'completed' | 'failed' | 'cancelled'
+  /** When a waiting job may start. */
+  dueAt: string
+  /** 1 if a waiting job is in the queue; 0 until it is due. */
+  queued: number
+  /** How many times the job was put into the queue. Only its latest entry in the queue counts. */
+  turn: Generated<number>
+  /** How many times the job was started. Only the latest attempt may change the row. */
+  attempts: Generated<number>
+  /** Failed attempts since the job was added or last retried on request. */
+  failures: Generated<number>
+  /** Attempts cut off by the end of their process, since the job was added or last retried on request. */
+  interruptions: Generated<number>
+  /** The error of the last failed attempt. */
+  error: Late<string>
+  /** The scheduled time for which the job was added; null if no schedule added it. */
+  scheduledFor: Late<string>
+  trace: Late<string>
+  createdAt: string
+  startedAt: Late<string>
+  endedAt: Late<string>
+}
+
+/** The state of a schedule. */
+export interface JobSchedulesTable {
+  name: string
+  /** The cron expression and the time zone for which `nextAt` was computed. */
+  timing: string
+  nextAt: string
+  /** The scheduled time for which the last job was added. */
+  lastAt: Late<string>
+  lastJobId: Late<string>
+}
+
+/** A backup, either scheduled or requested. */
 export interface BackupsTable {
   /**
    * The time for which the backup was scheduled, or at which it was requested. The node that first inserts the row of a
@@ -76,7 +119,7 @@ export interface BackupsTable {
   /** The URL of the folder or bucket. */
   location: Late<string>
   takenAt: Late<string>
-  /** Of the file, in base64. */
+  /** The SHA-256 of the file, in base64. */
   sha256: Late<string>
   /** 1 if the file is encrypted. */
   encrypted: Late<number>
@@ -86,7 +129,7 @@ export interface BackupsTable {
   verifyStatus: Late<'running' | 'passed' | 'failed' | 'error'>
   verifyNode: Late<string>
   verifyStartedAt: Late<string>
-  /** If a verification has not finished by this time, its process has ended. */
+  /** If a verification has not finished by this time, its process is assumed to have ended. */
   verifyLeaseUntil: Late<string>
   verifyFinishedAt: Late<string>
   verifyError: Late<string>
@@ -95,7 +138,9 @@ export interface BackupsTable {
 /** A column that is null until its value is known. */
 type Late<T> = ColumnType<T | null, T | null | undefined, T | null>
 
-/** Number of calls to deprecated versions by client, and the time of the last call; `clientId` is empty if anonymous. */
+/**
+ * Number of calls to deprecated versions by client, and the time of the last call; `clientId` is empty if anonymous.
+ */
 export interface VersionCallsTable {
   version: string
   clientId: string
@@ -110,7 +155,10 @@ export interface RequestCountsTable {
   requests: number
 }
 
-/** The attempts of a webhook's deliveries that ended within an hour, except tests. `statistics.ts` has the other columns. */
+/**
+ * Counts of a webhook's delivery attempts that were recorded in one clock hour, without test deliveries. The columns of
+ * the latency classes (`attempt-log.ts`) are not declared here.
+ */
 export interface WebhookStatisticsTable {
   /** The start of the hour. */
   hour: string
@@ -121,7 +169,7 @@ export interface WebhookStatisticsTable {
 
 /** The stored response to a request with an Idempotency-Key, replayed if the request is repeated. */
 export interface AnswersTable {
-  /** Keyed digest of client, target and key. */
+  /** Keyed digest of client, subject, method, path and key. */
   id: string
   /** Keyed digest of the request. */
   digest: string

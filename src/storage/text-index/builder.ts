@@ -40,7 +40,10 @@ export interface TextIndexBuilder {
 const program = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 }
 
-/** Builds the index in a thread; only the main thread writes to the database, with a few short statements per step. */
+/**
+ * Builds the index in a thread. That thread never writes to the database: the caller's thread does, with a few short
+ * statements per step.
+ */
 export function textIndexBuilder({ path, write, newToken }: SqliteTextIndexOptions): TextIndexBuilder {
   let stopped = false
   return {

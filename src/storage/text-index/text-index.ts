@@ -17,9 +17,9 @@ export interface Candidates {
 /** Finds rows by substrings of their text; the caller still compares the text of each row. */
 export interface TextIndex {
   /**
-   * Resolves with a small set of rows that includes every row containing this case-folded text. Undefined if there are too
-   * many candidates, if the index cannot find them, or if the engine uses its own index; the text condition alone then
-   * selects the rows.
+   * Resolves with a small set of rows that includes every row containing this case-folded text. Undefined if there are
+   * too many candidates, if the index cannot find them, or if the engine uses its own index; the text condition alone
+   * then selects the rows.
    */
   candidates: (searched: Searched, text: string, requester: ScanRequester) => Promise<Candidates | undefined>
   /** Resolves when all background work has ended. */
@@ -29,8 +29,8 @@ export interface TextIndex {
 const maxTrigrams = 24
 
 /**
- * Builds an FTS5 query for rows that contain the trigrams of a text, or a sample of them if there are many; undefined if the
- * text has none. A trigram is three code points, as in the FTS5 tokenizer.
+ * Builds an FTS5 query for rows that contain the trigrams of a text, or a sample of them if there are many; undefined
+ * if the text has none. A trigram is three code points, as in the FTS5 tokenizer.
  */
 export function trigramQuery(text: string): string | undefined {
   const characters = [...text]

@@ -41,7 +41,7 @@ function prepare({ table, columns, token }: Step): IndexStep {
       )
       .all(table) as { change: number; id: number; text: string | null }[]
     for (const { id, text } of changes) {
-      // This step or a later one reads the rows after `from` in their current state.
+      // Skip rows after `from`: this step or a later one indexes them in their current state.
       if (id > from) continue
       remove.run(id)
       if (text !== null) add.run(id, text)

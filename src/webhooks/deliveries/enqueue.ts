@@ -6,8 +6,8 @@ import { bodyFor } from '../dispatch/fan-out.ts'
 import { endpointQueueId, scheduleEndpointQueues, testQueueId } from '../queue/endpoint-queue.ts'
 
 /**
- * Makes deliveries due again: the events and bodies stay the same, but go to the webhook's current address on a full
- * retry schedule.
+ * Makes deliveries due again. Their events and bodies stay the same, but they go to the webhook's current address, with
+ * a full retry schedule.
  */
 export async function makeDue(
   tx: Queryable,
@@ -33,7 +33,8 @@ interface Test {
 }
 
 /**
- * Sends an event to this webhook only, in a single attempt, even if the webhook is not active. Returns the delivery id.
+ * Adds a test delivery of an event: to this webhook only, with a single attempt, even if the webhook is not active.
+ * Returns the delivery id.
  */
 export async function addTest(
   tx: Queryable,
@@ -83,8 +84,8 @@ export interface EnqueueManualOptions {
 }
 
 /**
- * Handles `delivery.send` jobs: adds manually requested deliveries (tests and redeliveries) to their endpoint queues and
- * wakes the dispatcher. This is a job, because the node that received the request may not send webhooks.
+ * Handles `delivery.send` jobs: adds manually requested deliveries (tests and redeliveries) to their endpoint queues
+ * and wakes the dispatcher. This is a job, because not every node that receives such requests sends webhooks.
  */
 export const enqueueManual = ({ db, onAdded }: EnqueueManualOptions): WorkTogether => {
   return async ({ payloads, finish }) => {

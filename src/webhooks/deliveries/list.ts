@@ -50,7 +50,7 @@ export async function deliveryLog(db: Database, webhookId: string, query: LogQue
   return { deliveries: await withAttempts(db.read, rows), cursors }
 }
 
-/** Finds one delivery of a webhook. Throws RESOURCE_NOT_FOUND. */
+/** Finds one delivery of a webhook. Throws RESOURCE_NOT_FOUND if there is none. */
 export async function findDelivery(tx: Queryable, webhookId: string, id: string) {
   const isWellFormed = /^dlv_[\w-]{1,50}$/.test(id)
   const found = isWellFormed ? await deliveriesOf(tx, webhookId).where('id', '=', id).execute() : []
@@ -62,8 +62,8 @@ export async function findDelivery(tx: Queryable, webhookId: string, id: string)
 type Shown = Awaited<ReturnType<typeof findDelivery>>
 
 /**
- * Returns a function that removes the receiver's responses, which may repeat the event, for callers who do not own the
- * webhook.
+ * Creates the function that prepares deliveries for a caller. Unless the caller owns the webhook, it removes the
+ * receiver's responses, because they may repeat the event.
  */
 export const shownTo = (caller: Caller, webhook: Webhook) => (delivery: Shown) =>
   isOwner(caller, webhook) ? delivery : { ...delivery, attempts: delivery.attempts.map(withoutResponse) }
@@ -71,7 +71,7 @@ export const shownTo = (caller: Caller, webhook: Webhook) => (delivery: Shown) =
 const withoutResponse = ({ responseStart: _, responseHeaders: __, ...attempt }: Shown['attempts'][number]) => attempt
 
 /**
- * Returns one delivery with its request for callers who may read the event now, and otherwise the delivery as in lists.
+ * Returns one delivery: with its request if it is a test or the caller may read the event now, otherwise as in lists.
  * Throws RESOURCE_NOT_FOUND.
  */
 export async function deliveryDetails(
@@ -91,8 +91,8 @@ export async function deliveryDetails(
 }
 
 /**
- * Returns whether a caller may read an event: the owner of the webhook, if only the owner receives the event; otherwise
- * callers with the scope of its resource, as far as access rules let them read the row.
+ * Returns whether a caller may read an event. If only the webhook's owner receives the event, the owner may read it.
+ * Otherwise, the caller needs the scope of the event's resource, and access rules must let the caller read the row.
  */
 async function mayReadEvent(tx: Queryable, access: EventAccess, caller: Caller, webhook: Webhook, eventId: string) {
   const found = tx.selectFrom('events').select(['type', 'audience', 'facts']).where('id', '=', eventId)

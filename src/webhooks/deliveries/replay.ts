@@ -44,9 +44,9 @@ const maxExamined = 1_000
 export const replayedAtOnce = 50
 
 /**
- * Replays the deliveries of a time range, oldest first, except tests and pending deliveries; a job makes them due in
- * batches. Returns the number of selected deliveries and, if more are left, the `since` of the next replay. Throws
- * RESOURCE_NOT_FOUND, PRECONDITION_FAILED or WEBHOOK_NOT_ACTIVE.
+ * Replays the deliveries of a time range, oldest first, except tests, pending deliveries, and events that the webhook
+ * may no longer receive. A job makes the deliveries due in batches. Returns the number of selected deliveries and, if
+ * more are left, the `since` of the next replay. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or WEBHOOK_NOT_ACTIVE.
  */
 export async function replay(
   tx: Queryable,
@@ -119,8 +119,8 @@ interface Rules {
 
 /**
  * Selects the deliveries of one replay and determines where the next replay begins. Deliveries with the same timestamp
- * are kept together, even if they exceed the limit, so that no two replays send the same delivery. With a selective
- * filter, a replay may select none of the deliveries it examined and still return where to continue.
+ * are kept together, even if they exceed the limit, so that no two replays send the same delivery. If a filter is
+ * selective, a replay may select none of the deliveries that it examined, and still return where to continue.
  */
 async function selectDeliveries(tx: Queryable, rules: Rules, webhook: Webhook, range: Range) {
   const found = await endedWithin(tx, rules, webhook, range, maxExamined + 1)

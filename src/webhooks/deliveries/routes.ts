@@ -54,7 +54,7 @@ const reading: Plugin = async (app, { db, access }) => {
   })
 }
 
-/** Returns the response headers of a 202: where to find the result, and how soon to look for it. */
+/** Returns the response headers of a 202: the URL of the result, and the delay before the first request to it. */
 const acceptedHeaders = (location: string) => ({ location, 'retry-after': '1' })
 
 const testing: Plugin = async (app, options) => {

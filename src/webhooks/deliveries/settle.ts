@@ -20,11 +20,11 @@ interface Position {
 }
 
 /**
- * Applies a webhook's change or deletion to its waiting deliveries, in the same transaction. Deliveries move to the
- * webhook's new address if its scopes cover their events. They end when the webhook is paused, disabled or deleted, so
- * that the log promises no further attempt. A job settles the deliveries beyond the first `settledAtOnce`; until then,
- * each claim checks the webhook (`whyStopped`). Calls in flight continue and may still succeed; they are retried only
- * after a change of address.
+ * Applies a webhook's change or deletion to its waiting deliveries, in the same transaction. After a change of address,
+ * deliveries move to the new one if the webhook's scopes cover their events, and otherwise end. All end when the
+ * webhook is paused, disabled or deleted, so that the log promises no further attempt. A job settles the deliveries
+ * beyond the first `settledAtOnce`; until then, each claim checks the webhook (`whyStopped`). Calls in flight continue
+ * and may still succeed; they are retried only after a change of address.
  */
 export async function settle(tx: Queryable, { db, queue }: SettleOptions, webhookId: string, instant: string) {
   const webhook = await lockWebhook(tx, db, webhookId)
@@ -118,8 +118,8 @@ const ended = { status: 'failed', nextAttemptAt: null } as const
 const uncovered = { ...ended, reason: 'The scopes of the webhook no longer cover the event' }
 
 /**
- * Sends the retries of calls in flight to the new address, or prevents them if the webhook's new scopes do not cover the
- * event. There are never more than a few such calls.
+ * Redirects the retries of calls in flight to the new address, or prevents the retries if the webhook's new scopes do
+ * not cover the event. There are never more than a few such calls.
  */
 async function settleInFlight(tx: Queryable, webhook: Webhook, completedAt: string): Promise<void> {
   const moved = tx

@@ -19,8 +19,8 @@ export type WaitingBound = (owners: readonly string[]) => Promise<void>
 
 const batchSize = 500
 /**
- * Maximum number of deliveries dropped per added delivery: several, so that an owner far above the limit gets back below
- * it.
+ * How many deliveries may be dropped per added delivery, beyond a first batch: several, so that an owner far above the
+ * limit gets back below it.
  */
 const dropsPerAddition = 4
 const maxDropped = 5_000
@@ -29,8 +29,8 @@ const maxOwners = 10_000
 
 /**
  * Limits each owner's waiting deliveries, to within one percent. Counting scans an index, so it is not done for every
- * addition: the next count is due once half of the remaining room is used up, because other nodes may be using the other
- * half.
+ * addition: the next count is due once half of the remaining room is used up, because other nodes may be using the
+ * other half.
  */
 export function waitingBound(options: BoundOptions): WaitingBound {
   const { maxWaiting } = options
@@ -77,7 +77,7 @@ async function countWaiting({ db, maxWaiting }: BoundOptions, owner: string): Pr
   return counted?.waiting ?? 0
 }
 
-/** Marks the deliveries that have waited longest as failed, except those in flight, and notifies the owner. */
+/** Marks an owner's oldest waiting deliveries as failed, except those in flight, and notifies the owner. */
 async function dropOldest(options: BoundOptions, owner: string, excess: number): Promise<void> {
   const { db } = options
   const oldest = sql<{ id: string }>`select d.id from ${waitingOf(db, owner)} order by d.id limit ${excess}`

@@ -3,7 +3,7 @@ import type { Database, Queryable } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
 import type { Tried } from './outcome.ts'
 
-/** Stores the attempts of a batch in the log of their deliveries. */
+/** Stores the attempts of a batch, for the logs of their deliveries. */
 export async function addAttempts(tx: Queryable, { engine }: Database, batch: readonly Tried[]): Promise<void> {
   const rows = batch.flatMap(({ due, startedAt, outcome }) => {
     if (outcome === null) return []
@@ -21,9 +21,9 @@ export async function addAttempts(tx: Queryable, { engine }: Database, batch: re
 }
 
 export const hourMs = 3_600_000
-/** Upper bounds of the latency classes in ms. The last class also contains longer attempts. */
+/** Upper bounds of the latency buckets in ms. The last bucket also contains longer attempts. */
 export const latencyBounds = [25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000]
-/** The columns that count the attempts of each latency class. */
+/** The columns that count the attempts in each latency bucket. */
 export const latencyClasses = latencyBounds.map((ms) => `up_to_${ms}_ms`)
 const counted = ['succeeded', 'failed', ...latencyClasses]
 
@@ -31,7 +31,7 @@ const counted = ['succeeded', 'failed', ...latencyClasses]
 export const startOfHour = (ms: number): string => iso(Math.floor(ms / hourMs) * hourMs)
 
 /**
- * Adds the attempts of a batch to the counts of their webhooks for the current hour. Tests do not count. Writes the rows
+ * Adds the attempts of a batch to their webhooks' counts for the current hour. Ignores test deliveries. Writes the rows
  * in the order of the webhooks' ids, so that concurrent transactions cannot deadlock.
  */
 export async function countAttempts(tx: Queryable, { engine }: Database, batch: readonly Tried[], nowMs: number) {

@@ -5,7 +5,7 @@ import type { RandomBytes } from '../../storage/ids.ts'
 import type { Due } from '../queue/claim.ts'
 import { accountSecrets, headersAad, memoize, secretAad, validSecrets, type WebhookKeys } from '../secrets.ts'
 import type { OutboundPost, Sender } from './http-client.ts'
-import type { Outcome } from './outcome.ts'
+import type { CallOutcome } from './outcome.ts'
 import { secretKey, signature } from './sign.ts'
 
 export interface SigningOptions {
@@ -63,11 +63,11 @@ export function signedCalls({ db, sealer, keys, version, now, random }: SigningO
   }
 }
 
-/** The span of an attempt: the trace context of its request, and a function that ends the span. */
+/** The span of an attempt: the trace context to send with the request, and a function that ends the span. */
 export interface CallSpan {
   trace: string
   /** Called with the outcome of the attempt, or with null if the request could not be built. */
-  end: (outcome: Outcome | null) => void
+  end: (outcome: CallOutcome | null) => void
 }
 
 export type StartCallSpan = (due: Due) => CallSpan
@@ -79,17 +79,17 @@ interface Calling {
   /** Begins the span of each attempt, if traces are exported. */
   startSpan?: StartCallSpan | undefined
   /** Called with each call's outcome. */
-  onCalled?: (due: Due, outcome: Outcome) => void
+  onCalled?: (due: Due, outcome: CallOutcome) => void
 }
 
 /**
  * Sends a delivery to its receiver, with its trace context and within its time limit. Rejects if a secret cannot be
  * decrypted.
  */
-export async function callReceiver(calling: Calling, due: Due): Promise<Outcome> {
+export async function callReceiver(calling: Calling, due: Due): Promise<CallOutcome> {
   const { sender, signed, random, startSpan, onCalled } = calling
   const span = startSpan?.(due)
-  let outcome: Outcome | null = null
+  let outcome: CallOutcome | null = null
   try {
     const request = await signed(due)
     const trace = span?.trace ?? (due.trace === null ? null : childTrace(due.trace, random))

@@ -21,8 +21,8 @@ interface Claimed {
 type Engine = Pick<Database, 'engine'>
 
 /**
- * Returns the webhook to call for each of these deliveries; none if the webhook or its owner was deleted, or if its
- * scopes do not cover the event.
+ * Returns the webhook to call for each of these deliveries, by delivery id. There is none if the webhook or its owner
+ * was deleted, or if the webhook's address has changed and its scopes do not cover the event.
  */
 export async function webhooksToCall(
   tx: Queryable,

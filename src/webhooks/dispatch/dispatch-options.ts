@@ -2,11 +2,11 @@ import type { EventAccess } from '../../queue/events.ts'
 import type { Due } from '../queue/claim.ts'
 import type { SigningOptions, StartCallSpan } from './build-request.ts'
 import type { Sender } from './http-client.ts'
-import type { Outcome } from './outcome.ts'
-import type { RecordOptions } from './record-attempts.ts'
+import type { CallOutcome } from './outcome.ts'
+import type { RecordAttemptsOptions } from './record-attempts.ts'
 
 /** Options of the dispatcher. */
-export interface DispatchOptions extends RecordOptions, SigningOptions {
+export interface DispatchOptions extends RecordAttemptsOptions, SigningOptions {
   sender: Pick<Sender, 'post'>
   access: EventAccess
   /** Maximum number of calls in flight in this process, for all endpoints. */
@@ -17,7 +17,7 @@ export interface DispatchOptions extends RecordOptions, SigningOptions {
   /** Begins the span of each attempt, if traces are exported. */
   startSpan?: StartCallSpan | undefined
   /** Called with each call's outcome. */
-  onCalled?: (due: Due, outcome: Outcome) => void
+  onCalled?: (due: Due, outcome: CallOutcome) => void
 }
 
 /** This process's dispatcher. */

@@ -5,7 +5,7 @@ import { ranks, roomFor, slotsOf } from '../queue/shares.ts'
 import { callReceiver, signedCalls } from './build-request.ts'
 import type { Dispatch, DispatchOptions } from './dispatch-options.ts'
 import type { Tried } from './outcome.ts'
-import { isReadable, unreadable, whyStopped } from './readers.ts'
+import { isEventReadable, unreadable, whyStopped } from './readers.ts'
 import { recordTogether } from './record-attempts.ts'
 
 const idlePollMs = 1_000
@@ -127,7 +127,7 @@ const keyOf = ({ id, fence }: Due) => `${id}/${fence}`
 async function send(state: State, due: Due): Promise<void> {
   const startedAt = new Date(state.now()).toISOString()
   try {
-    const unsent = whyStopped(due) ?? ((await isReadable(state, due)) ? null : unreadable)
+    const unsent = whyStopped(due) ?? ((await isEventReadable(state, due)) ? null : unreadable)
     const at = { due, startedAt }
     state.ended.push(unsent ? { ...at, outcome: null, unsent } : { ...at, outcome: await callReceiver(state, due) })
   } catch (error) {
@@ -139,8 +139,8 @@ async function send(state: State, due: Due): Promise<void> {
 }
 
 /**
- * Waits a few milliseconds, so that calls that end at about the same time are recorded in one commit, which costs little
- * more than recording one call. Records at once if no other call is in flight.
+ * Waits a few milliseconds, so that calls that end at about the same time are recorded in one commit, which costs
+ * little more than recording one call. Records at once if no other call is in flight.
  */
 function recordSoon(state: State): void {
   if (state.recording) return

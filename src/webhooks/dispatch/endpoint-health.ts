@@ -73,8 +73,8 @@ export async function recordHealth(
     const before = webhooks.get(id ?? '')
     if (before === undefined) continue
     const streak = failures.get(before.id)
-    // A concurrent transaction may have recorded a success and reset the queue's failures to 0 without ending this
-    // failing period. The period is then over.
+    // A concurrent transaction may have recorded a success and reset the queue's failures to 0 without updating the
+    // webhook. Its failing period is over in that case too.
     const isOver = streak?.before === 0
     const after = tries.reduce(afterOne, isOver ? { ...before, ...healthy } : before)
     const reason = whyDisable(after, tries, streak?.after ?? 0, nowMs)
@@ -128,8 +128,9 @@ async function notifyFailing(tx: Queryable, options: HealthOptions, webhook: Web
 }
 
 /**
- * Ends the failing periods of webhooks that were healthy when this transaction read them, but whose endpoint queue, now
- * locked, has failures. Skips webhooks locked by another transaction, because the next failure checks the queue again.
+ * Ends failing periods that began after this transaction found the webhook healthy: the batch contains a success, but
+ * the endpoint queue, now locked, had failures before it. Skips webhooks locked by another transaction, because the
+ * next failure checks the queue again.
  */
 async function endFailingPeriods(
   tx: Queryable,
@@ -161,8 +162,8 @@ async function storeFailing(tx: Queryable, { engine }: Database, changed: readon
 }
 
 /**
- * Disables a webhook, with a reason that its owner can read, and ends its deliveries. The owner can enable the webhook
- * again.
+ * Disables a webhook, with a reason that its owner can read, and ends its waiting deliveries. The owner can enable the
+ * webhook again.
  */
 async function disable(tx: Queryable, options: HealthOptions, webhook: Webhook, reason: string): Promise<void> {
   const instant = new Date(options.now()).toISOString()

@@ -1,5 +1,5 @@
 import { traceIdOf } from '../../http/headers/trace-context.ts'
-import type { Recorded } from './outcome.ts'
+import type { RecordedAttempt } from './outcome.ts'
 
 /**
  * A log line about a failed attempt, for the operator. Contains no headers, no body, and no path or query of the URL,
@@ -19,7 +19,7 @@ export interface FailureLine {
   /** The status of the response, if there was one. */
   status: number | undefined
   /** Whether the delivery waits for another attempt or has failed. */
-  state: Recorded['state']
+  state: RecordedAttempt['state']
   nextAttemptAt: string | undefined
   /** Failed attempts at this endpoint that were not logged since the endpoint's previous log line. */
   unlogged: number
@@ -43,10 +43,10 @@ const maxLinesPerMinute = 600
 const maxLinesPerEndpoint = 10
 
 /**
- * Logs each failed attempt, up to 10 lines a minute for each endpoint and 600 in total. Each line includes the number
- * of the endpoint's failures that were not logged since its previous line.
+ * Logs failed attempts, up to 10 lines a minute for each endpoint and 600 in total. Each line includes the number of
+ * the endpoint's failures that were not logged since its previous line.
  */
-export function failureLog({ now, warn }: FailureLogOptions): (recorded: readonly Recorded[]) => void {
+export function failureLog({ now, warn }: FailureLogOptions): (recorded: readonly RecordedAttempt[]) => void {
   const endpoints = new Map<string, Logged>()
   let minute = 0
   let lines = 0
@@ -59,7 +59,7 @@ export function failureLog({ now, warn }: FailureLogOptions): (recorded: readonl
     endpoints.set(lane, one)
     return one
   }
-  const log = (recorded: Recorded) => {
+  const log = (recorded: RecordedAttempt) => {
     if (recorded.tried.outcome?.delivered) return
     const current = Math.floor(now() / minuteMs)
     if (current !== minute) lines = 0
@@ -77,7 +77,11 @@ export function failureLog({ now, warn }: FailureLogOptions): (recorded: readonl
   return (recorded) => recorded.forEach(log)
 }
 
-function lineOf({ tried: { due, outcome, unsent }, state, nextAttemptAt }: Recorded): Omit<FailureLine, 'unlogged'> {
+function lineOf({
+  tried: { due, outcome, unsent },
+  state,
+  nextAttemptAt,
+}: RecordedAttempt): Omit<FailureLine, 'unlogged'> {
   const { id: deliveryId, webhookId, url, attempts, trace } = due
   return {
     ...{ webhookId, deliveryId, origin: URL.parse(url)?.origin ?? '' },

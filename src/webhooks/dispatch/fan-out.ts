@@ -6,7 +6,7 @@ import type { WaitingBound } from '../deliveries/waiting-bound.ts'
 import { bodiesOf, type EventShapes, storedShapes } from '../event-shapes.ts'
 import { endpointQueueId, scheduleEndpointQueues, shareOf } from '../queue/endpoint-queue.ts'
 import { type FanOutJob, type JudgingOptions, readersIn } from './readers.ts'
-import { type Event, type Target, targetsIn } from './targets.ts'
+import { type Event, type EventTarget, targetsIn } from './targets.ts'
 
 export interface FanOutOptions extends JudgingOptions {
   db: Database
@@ -21,8 +21,8 @@ export interface FanOutOptions extends JudgingOptions {
 }
 
 /**
- * Maximum number of deliveries added in one transaction; larger additions are split into chunks, because other writers
- * have to wait on SQLite.
+ * Maximum number of deliveries added in one transaction. Larger additions are split into chunks, because other writers
+ * wait for the transaction on SQLite.
  */
 const maxAdded = 800
 const chunkSize = 400
@@ -96,7 +96,7 @@ interface Addition {
   row: (string | number)[]
 }
 
-const additionOf = (event: Event, target: Target, id: string): Addition => {
+const additionOf = (event: Event, target: EventTarget, id: string): Addition => {
   const { webhookId, url, payloadStyle, ownerClient, ownerSubject, stops } = target
   const lane = endpointQueueId(target, event.ownerClient)
   const call = [id, event.id, webhookId as string, url, bodyFor(event, payloadStyle), lane]
@@ -106,7 +106,10 @@ const additionOf = (event: Event, target: Target, id: string): Addition => {
   }
 }
 
-/** Adds deliveries that are due immediately; skips deliveries that already exist. */
+/**
+ * Adds deliveries that are due immediately; skips deliveries that already exist. Schedules the queues of both, because
+ * on SQLite, a RETURNING clause that names the added ones takes a quarter of the statement's time.
+ */
 async function addDeliveries(
   tx: Queryable,
   db: Database,
@@ -115,14 +118,14 @@ async function addDeliveries(
 ): Promise<void> {
   if (additions.length === 0) return
   const rows = JSON.stringify(additions.map(({ row }) => row))
-  const { rows: added } = await sql<{ lane: string }>`
+  await sql`
     insert into deliveries (id, event_id, webhook_id, url, body, lane, owner_client, owner_subject, event_type,
       stops, status, attempts, next_attempt_at, created_at)
     select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, value ->> 8,
       cast(value ->> 9 as integer), 'pending', 0, ${instant}, ${instant}
     from ${db.engine.jsonRows(rows)} where true
-    on conflict do nothing returning lane`.execute(tx.withoutPlugins())
-  await scheduleEndpointQueues(tx, db, new Map(added.map(({ lane }) => [lane, instant])))
+    on conflict do nothing`.execute(tx.withoutPlugins())
+  await scheduleEndpointQueues(tx, db, new Map(additions.map(({ lane }) => [lane, instant])))
 }
 
 /**
@@ -131,6 +134,6 @@ async function addDeliveries(
  */
 export const bodyFor = (
   { type, createdAt, body }: Pick<Event, 'type' | 'createdAt' | 'body'>,
-  style: Target['payloadStyle'],
+  style: EventTarget['payloadStyle'],
 ): string =>
   style === 'plain' ? body : `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(createdAt)},"data":${body}}`

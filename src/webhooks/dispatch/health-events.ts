@@ -7,7 +7,7 @@ import type { Webhook } from '../../storage/tables/tables.ts'
 /** The content of an event about a webhook. */
 export interface HealthEvent {
   kind: 'webhook.failing' | 'webhook.disabled'
-  /** When the failing webhook first failed, the first delivery was dropped, or the webhook was disabled. ISO 8601. */
+  /** When the webhook began to fail, the first delivery was dropped, or the webhook was disabled. ISO 8601. */
   since: string
   /** A short text for the owner; never contains a secret or the address, which may contain one. */
   reason: string

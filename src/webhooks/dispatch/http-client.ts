@@ -1,13 +1,13 @@
 import { Agent, type Dispatcher } from 'undici'
 import { type ConnectOptions, ssrfSafeConnect } from '../../http/ssrf-connector.ts'
-import { BLOCKED, type Verdict, validateUrl } from '../../http/ssrf-guard.ts'
+import { BLOCKED, type TargetVerdict, validateUrl } from '../../http/ssrf-guard.ts'
 import { memoize } from '../secrets.ts'
-import { type Outcome, outcomeOf } from './outcome.ts'
+import { type CallOutcome, outcomeOf } from './outcome.ts'
 import { exchange } from './read-response.ts'
 
-/** Outbound POSTs: `post` never throws and ends within `timeoutMs`; `close` waits for calls in flight. */
+/** Outbound POSTs: `post` never rejects and ends within `timeoutMs`; `close` waits for calls in flight. */
 export interface Sender {
-  post(request: OutboundPost): Promise<Outcome>
+  post(request: OutboundPost): Promise<CallOutcome>
   close(): Promise<void>
 }
 
@@ -59,7 +59,7 @@ type Target = { origin: string; path: string }
  * Returns a call's target; null if the URL may not be called. Computed once per URL, because URL getters rebuild
  * their strings on each access.
  */
-const targetOf = (verdict: Verdict): Target | null =>
+const targetOf = (verdict: TargetVerdict): Target | null =>
   verdict.ok ? { origin: verdict.url.origin, path: verdict.url.pathname + verdict.url.search } : null
 
 function callOf(

@@ -3,7 +3,7 @@ import type { Due } from '../queue/claim.ts'
 import { type EndpointResponse, headersToStore } from './read-response.ts'
 
 /** The outcome of one call. `error` is a short error category that is safe to show to the owner; null if delivered. */
-export interface Outcome {
+export interface CallOutcome {
   status: number | null
   delivered: boolean
   gone: boolean
@@ -49,7 +49,7 @@ export function outcomeOf(
   { status, headers, start, failure }: EndpointResponse,
   startedAt: number,
   now: number,
-): Outcome {
+): CallOutcome {
   const complaint = failure === null ? statusClass(status ?? 0) : errorClass(failure)
   const durationMs = Math.max(0, now - startedAt)
   return {
@@ -93,8 +93,8 @@ function codeOf(failure: unknown): string {
 }
 
 /**
- * Returns the code of the error's cause or, if the cause has none, of the error itself. For a timeout, appends the phase
- * in which the call timed out.
+ * Returns the code of the error's cause or, if the cause has none, of the error itself. For a timeout, appends the
+ * phase in which the call timed out.
  */
 function causeOf(failure: unknown): string {
   const { cause, phase } = (failure ?? {}) as { cause?: unknown; phase?: unknown }
@@ -116,12 +116,12 @@ export interface Unsent {
 
 /** A claim and its outcome; `outcome` is null if nothing was sent, for the reason in `unsent`. */
 export type Tried = { due: Due; startedAt: string } & (
-  | { outcome: Outcome; unsent?: undefined }
+  | { outcome: CallOutcome; unsent?: undefined }
   | { outcome: null; unsent: Unsent }
 )
 
 /** The recorded result of a claim: the delivery's state, and when its next attempt is due. */
-export interface Recorded {
+export interface RecordedAttempt {
   tried: Tried
   state: 'pending' | 'delivered' | 'failed'
   nextAttemptAt: string | null

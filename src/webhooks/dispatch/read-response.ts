@@ -2,7 +2,9 @@ import type { Agent, Dispatcher } from 'undici'
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>
 
-/** A receiver's response. `start` holds at most 4 KiB of text; `failure` is the error that cut the call short, if any. */
+/**
+ * A receiver's response. `start` holds at most 4 KiB of text; `failure` is the error that cut the call short, if any.
+ */
 export interface EndpointResponse {
   status: number | null
   headers: Headers
@@ -13,7 +15,7 @@ export interface EndpointResponse {
 /** The phase in which a call timed out. */
 type Phase = 'connecting' | 'waiting for the response' | 'reading the response'
 
-/** Returns the error of a timed-out call. A timeout before connecting gets the same class as a refused connection. */
+/** Returns the error of a timed-out call. A timeout while connecting gets the same class as a refused connection. */
 const timeoutError = (phase: Phase): unknown => ({ code: phase === 'connecting' ? 'ETIMEDOUT' : 'timeout', phase })
 
 const maxReadBytes = 65_536
@@ -70,7 +72,9 @@ export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs
   })
 }
 
-/** Decodes the start of the body. Omits NUL, which PostgreSQL text cannot contain, and a character split by the limit. */
+/**
+ * Decodes the start of the body. Omits NUL, which PostgreSQL text cannot contain, and a character split by the limit.
+ */
 function textOf(chunks: Buffer[]): string {
   if (chunks.length === 0) return ''
   const bytes = Buffer.concat(chunks)
@@ -78,7 +82,7 @@ function textOf(chunks: Buffer[]): string {
   return new TextDecoder().decode(bytes.subarray(0, maxStoredBytes), { stream: cut }).replaceAll('\0', '')
 }
 
-/** Returns response headers as JSON text; leaves out cookies, which are credentials, and what exceeds about 4 KiB. */
+/** Returns response headers as JSON text. Omits cookies, which are credentials, and anything beyond about 4 KiB. */
 export function headersToStore(headers: Headers): string | null {
   const stored: [name: string, value: string][] = []
   let size = 0

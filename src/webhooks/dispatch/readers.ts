@@ -4,7 +4,7 @@ import type { Queue } from '../../queue/queue.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Due } from '../queue/claim.ts'
 import type { Unsent } from './outcome.ts'
-import type { Event, Target } from './targets.ts'
+import type { Event, EventTarget } from './targets.ts'
 
 /**
  * A job that fans out an event: to all of its targets, or, as a retry, only to the webhooks for which the access rules
@@ -26,8 +26,8 @@ export interface JudgingOptions {
 
 const minuteMs = 60_000
 /**
- * The delays after which the access rules are evaluated again for a webhook for which they failed. If the last retry
- * fails as well, the webhook gets no delivery.
+ * The delays before the access rules are evaluated again for a webhook after they failed. If the last retry fails as
+ * well, the webhook gets no delivery.
  */
 const retryDelaysMs = [1, 5, 30, 120, 480].map((minutes) => minutes * minuteMs)
 
@@ -38,7 +38,7 @@ const retryDelaysMs = [1, 5, 30, 120, 480].map((minutes) => minutes * minuteMs)
 export function readersIn(
   { access, queue, onError }: JudgingOptions,
   jobs: readonly FanOutJob[],
-  targets: (event: Event) => Promise<readonly Target[]>,
+  targets: (event: Event) => Promise<readonly EventTarget[]>,
 ) {
   const jobOf = new Map(jobs.map((job) => [job.eventId, job]))
   const mayReceive = access.judge()
@@ -49,13 +49,13 @@ export function readersIn(
     reported.add(String(error))
     onError(error)
   }
-  const readers = async (event: Event): Promise<readonly Target[]> => {
+  const readers = async (event: Event): Promise<readonly EventTarget[]> => {
     const found = await targets(event)
     if (!access.appliesTo(event.type)) return found
     const { webhooks, failures = 0 } = jobOf.get(event.id) ?? {}
     // Evaluating the rules involves no I/O. Without a pause, nothing else would run during a batch.
     await setImmediate()
-    const allowed: Target[] = []
+    const allowed: EventTarget[] = []
     const undecided: string[] = []
     for (const target of found) {
       const webhookId = String(target.webhookId)
@@ -92,7 +92,7 @@ export const unreadable: Unsent = {
 /**
  * Returns why a delivery must not be sent: the webhook was paused or disabled after the delivery was made due, the
  * webhook or its owner was deleted, or its scopes no longer cover the event. Returns null if it may be sent. A test may
- * be sent while the webhook is paused.
+ * be sent while the webhook is paused or disabled.
  */
 export function whyStopped({ webhookId, webhook, isTest, stops }: Due): Unsent | null {
   if (webhookId === null) return null
@@ -104,7 +104,7 @@ export function whyStopped({ webhookId, webhook, isTest, stops }: Due): Unsent |
  * Returns whether the owner of a delivery's webhook may still read the event's resource. This can change while a
  * delivery waits, or before it is sent again. Rejects if an access rule fails.
  */
-export async function isReadable(
+export async function isEventReadable(
   { db, access }: { db: Pick<Database, 'read'>; access: EventAccess },
   { webhook, isTest, type, eventId }: Due,
 ): Promise<boolean> {

@@ -13,16 +13,16 @@ import { armOwners, type OwnerDue } from '../queue/owners.ts'
 import type { Rank } from '../queue/shares.ts'
 import { addAttempts, countAttempts } from './attempt-log.ts'
 import { type Disabled, type FailureStreak, type HealthOptions, lockWebhooks, recordHealth } from './endpoint-health.ts'
-import type { Recorded, Tried } from './outcome.ts'
+import type { RecordedAttempt, Tried } from './outcome.ts'
 
-export interface RecordOptions extends HealthOptions {
+export interface RecordAttemptsOptions extends HealthOptions {
   limits: EndpointLimits
   /** Seconds to wait before each attempt; one entry per attempt. */
   schedule: readonly number[]
   /** Returns a number in [0, 1). */
   jitter: () => number
-  /** Called with each batch after the commit; `onDisabled`, with each webhook that the batch disabled. */
-  onRecorded?: ((recorded: readonly Recorded[]) => void) | undefined
+  /** Called with each batch after its commit; `onDisabled` is called with each webhook that the batch disabled. */
+  onRecorded?: ((recorded: readonly RecordedAttempt[]) => void) | undefined
   onDisabled?: ((webhook: Disabled) => void) | undefined
 }
 
@@ -31,7 +31,7 @@ export interface RecordOptions extends HealthOptions {
  * claims that were lost before recording. Returns what was recorded and which webhooks were disabled. Locks rows in the
  * same order as a webhook's deletion: webhooks, deliveries, endpoint queues, statistics, audit log.
  */
-export async function record(tx: Queryable, options: RecordOptions, batch: readonly Tried[]) {
+export async function recordAttempts(tx: Queryable, options: RecordAttemptsOptions, batch: readonly Tried[]) {
   const nowMs = options.now()
   const webhooks = await lockWebhooks(tx, options.db, batch)
   const held = await endClaims(tx, options, batch, webhooks, nowMs)
@@ -41,7 +41,7 @@ export async function record(tx: Queryable, options: RecordOptions, batch: reado
   const failures = await updateQueues(tx, options, ours, new Set(relevant), nowMs)
   await countAttempts(tx, options.db, ours, nowMs)
   const disabled = await recordHealth(tx, options, relevant, webhooks, failures)
-  const recorded = ours.map((tried) => ({ tried, ...(held.get(tried.due.id) as Omit<Recorded, 'tried'>) }))
+  const recorded = ours.map((tried) => ({ tried, ...(held.get(tried.due.id) as Omit<RecordedAttempt, 'tried'>) }))
   return { recorded, disabled }
 }
 
@@ -50,12 +50,12 @@ export async function record(tx: Queryable, options: RecordOptions, batch: reado
  * outcome cannot block the rest. A delivery that cannot be recorded is sent again once its lease expires.
  */
 export async function recordTogether(
-  options: RecordOptions & { onError: (error: unknown) => void },
+  options: RecordAttemptsOptions & { onError: (error: unknown) => void },
   batch: readonly Tried[],
 ): Promise<void> {
   const { db, onError, onRecorded, onDisabled } = options
   const attempt = async (some: readonly Tried[]) => {
-    const { recorded, disabled } = await db.write((tx) => record(tx, options, some))
+    const { recorded, disabled } = await db.write((tx) => recordAttempts(tx, options, some))
     onRecorded?.(recorded)
     if (onDisabled) disabled.forEach(onDisabled)
   }
@@ -78,11 +78,11 @@ const isCurrentAddress = ({ webhookId, url }: Due, webhooks: ReadonlyMap<string,
 /** Ends the claims that are still valid and updates their deliveries. Returns the updated deliveries by id. */
 async function endClaims(
   tx: Queryable,
-  options: RecordOptions,
+  options: RecordAttemptsOptions,
   batch: readonly Tried[],
   webhooks: ReadonlyMap<string, Webhook>,
   nowMs: number,
-): Promise<Map<string, Omit<Recorded, 'tried'>>> {
+): Promise<Map<string, Omit<RecordedAttempt, 'tried'>>> {
   const rows = batch.map((tried) => {
     const { id, fence, attempts, round } = tried.due
     const delayMs = delayOf(options, tried, webhooks)
@@ -99,7 +99,7 @@ async function endClaims(
     sql`${sql.ref(column)} = case when deliveries.round = a.round
       and (deliveries.status = 'pending' or a.status = 'delivered') then ${sql.ref(`a.${column}`)}
       else ${sql.ref(`deliveries.${column}`)} end`
-  const { rows: held } = await sql<Omit<Recorded, 'tried'> & { id: string }>`
+  const { rows: held } = await sql<Omit<RecordedAttempt, 'tried'> & { id: string }>`
     update deliveries set lease_until = null, attempts = a.attempts,
       ${unlessRedelivered('status')}, ${unlessRedelivered('next_attempt_at')}, ${unlessRedelivered('completed_at')},
       ${unlessRedelivered('reason')}
@@ -115,7 +115,11 @@ async function endClaims(
 }
 
 /** Returns the delay before the next attempt in ms, or null if there is no further attempt. */
-function delayOf({ schedule, jitter }: RecordOptions, { due, outcome }: Tried, webhooks: ReadonlyMap<string, Webhook>) {
+function delayOf(
+  { schedule, jitter }: RecordAttemptsOptions,
+  { due, outcome }: Tried,
+  webhooks: ReadonlyMap<string, Webhook>,
+) {
   if (outcome === null || outcome.delivered || due.isTest === 1) return null
   if (outcome.gone && isCurrentAddress(due, webhooks)) return null
   if (due.webhookId !== null && webhooks.get(due.webhookId)?.status !== 'active') return null
@@ -123,12 +127,12 @@ function delayOf({ schedule, jitter }: RecordOptions, { due, outcome }: Tried, w
 }
 
 /**
- * Counts consecutive failures and makes the endpoint queues available again. Returns each queue's count before and after
- * the update.
+ * Counts consecutive failures and makes the endpoint queues available again. Returns each queue's count before and
+ * after the update.
  */
 async function updateQueues(
   tx: Queryable,
-  { db, limits }: RecordOptions,
+  { db, limits }: RecordAttemptsOptions,
   batch: readonly Tried[],
   relevant: ReadonlySet<Tried>,
   nowMs: number,

@@ -9,8 +9,8 @@ export function newSecret(random: (size: number) => Buffer): string {
 }
 
 /**
- * Returns the `webhook-signature` value of Standard Webhooks 1.0: a `v1` signature per secret (text or key) and a `v1a`
- * signature per Ed25519 private key, separated by spaces. Throws a TypeError if a secret is malformed.
+ * Returns the `webhook-signature` value of Standard Webhooks 1.0: a `v1` signature for each secret (text or key) and a
+ * `v1a` signature for each Ed25519 private key, separated by spaces. Throws a TypeError if a secret is malformed.
  */
 export function signature(
   keys: { secrets: readonly (string | KeyObject)[]; privateKeys?: readonly KeyObject[] },

@@ -10,13 +10,13 @@ import { withLiveOwners } from './subscribers.ts'
 export type Event = Selectable<EventsTable>
 
 /** Where an event is sent: a webhook, or the callback URL of a request. */
-export interface Target extends Owned {
+export interface EventTarget extends Owned {
   webhookId: string | null
   url: string
   payloadStyle: 'plain' | 'envelope'
   /** The API version whose field names the webhook receives; null for the newest. */
   version: string | null
-  /** How often the webhook has been paused or disabled. */
+  /** The number of times that the webhook has been paused or disabled. */
   stops: number
   /** The scopes of the token that registered the webhook, if any. */
   scopes: string | null
@@ -25,8 +25,8 @@ export interface Target extends Owned {
 /** Returns a function that finds an event's targets. Lookups needed by several events run only once. */
 export function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
   const owners = ofOwners(tx, db, events)
-  const registrations = new Map<string, Promise<readonly Target[]>>()
-  const registered = (event: Event): Promise<readonly Target[]> => {
+  const registrations = new Map<string, Promise<readonly EventTarget[]>>()
+  const registered = (event: Event): Promise<readonly EventTarget[]> => {
     const { type, audience, exceptWebhook, ownerClient, ownerSubject } = event
     const key = JSON.stringify([type, exceptWebhook, audience ?? [ownerClient, ownerSubject]])
     const known = registrations.get(key)
@@ -36,7 +36,7 @@ export function targetsIn(tx: Queryable, db: Database, events: readonly Event[])
     return found
   }
   const delivered = alreadyDelivered(tx, db, events)
-  return async (event: Event): Promise<readonly Target[]> => {
+  return async (event: Event): Promise<readonly EventTarget[]> => {
     const targets = await registered(event)
     const { callbackUrl: url, ownerClient, ownerSubject } = event
     if (url === null) return targets
@@ -50,7 +50,7 @@ export function targetsIn(tx: Queryable, db: Database, events: readonly Event[])
   }
 }
 
-interface Registered extends Target {
+interface Registered extends EventTarget {
   event: string
 }
 
@@ -73,7 +73,7 @@ async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
 }
 
 /** Returns the owner's webhooks that subscribe to the event. */
-async function subscribedByOwner(owners: ReturnType<typeof ofOwners>, event: Event): Promise<readonly Target[]> {
+async function subscribedByOwner(owners: ReturnType<typeof ofOwners>, event: Event): Promise<readonly EventTarget[]> {
   const patterns = patternsOf(event.type)
   const registered = (await owners).get(ownerKey(event)) ?? []
   return registered.filter((one) => patterns.includes(one.event) && one.webhookId !== event.exceptWebhook)
@@ -93,7 +93,12 @@ const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
  * Finds the webhooks of everyone who may read the event: the registering token had the required scope, and its client
  * still has it. A client that is not stored here belongs to another issuer.
  */
-async function ofAudience(tx: Queryable, db: Database, event: Event, audience: string): Promise<readonly Target[]> {
+async function ofAudience(
+  tx: Queryable,
+  db: Database,
+  event: Event,
+  audience: string,
+): Promise<readonly EventTarget[]> {
   const found = await active(tx, event)
     .leftJoin('clients', 'clients.id', 'webhooks.ownerClient')
     .select(['clients.scopes as allowed', 'clients.revokedAt'])

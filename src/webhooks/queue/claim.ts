@@ -23,14 +23,14 @@ export interface Due extends Held {
   round: number
   /** Number of attempts in earlier rounds. */
   triesBefore: number
-  /** 1 for a test, which gets a single attempt, whether or not the webhook is active. */
+  /** 1 for a test, which gets a single attempt even if the webhook is paused or disabled; otherwise 0. */
   isTest: number
-  /** How often the webhook had been paused or disabled when the delivery was made due. */
+  /** The number of times that the webhook had been paused or disabled when the delivery was made due. */
   stops: number
   type: string
   /**
-   * The trace context of the event. Lacks `tracestate` if the webhook belongs to another owner, because `tracestate` is
-   * meant only for the client that sent it.
+   * The trace context of the event. Lacks `tracestate` if the webhook belongs to another client, because `tracestate`
+   * is meant only for the client that sent it.
    */
   trace: string | null
   /** The webhook's owner; for one-off callback URLs, the event's owner. */
@@ -40,7 +40,7 @@ export interface Due extends Held {
   limitMs: number | null
   /**
    * The webhook at the time of the claim. Null for a one-off callback URL, if the webhook or its owner was deleted, or
-   * if its scopes do not cover the event.
+   * if the webhook's address has changed and its scopes do not cover the event.
    */
   webhook: CallableWebhook | null
 }
@@ -55,7 +55,7 @@ export interface ClaimOptions {
 }
 
 /**
- * Claims as many due deliveries as there are free slots, a few per endpoint. Responsive endpoints come first, and no
+ * Claims due deliveries: at most one for each free slot, a few per endpoint. Responsive endpoints come first, and no
  * owner gets more than its share. Skips the waiting deliveries of slow or dead endpoints, and of owners that have used
  * up their share, without reading them.
  */
@@ -87,8 +87,8 @@ export function claimDue({ db, limits, leaseMs, slots }: ClaimOptions, nowMs: nu
 }
 
 /**
- * Returns when to check each endpoint queue next, and the start times of its most recent calls. If another transaction
- * has locked an admitted delivery, the queue is checked again at once, and the call does not count as started.
+ * Returns the earliest time at which to check each endpoint queue again, and the start times of its most recent calls. If
+ * another transaction has locked an admitted delivery, that time is now, and the call does not count as started.
  */
 function armed(admitted: readonly Chosen[], claimed: readonly Due[], nowMs: number) {
   const leased = Map.groupBy(claimed, ({ lane }) => lane)
@@ -117,7 +117,7 @@ async function lease(
       ${engine.lockFreeRows})
     returning id, fence, lane, event_id as "eventId", webhook_id as "webhookId", url, body, attempts, round,
       tries_before as "triesBefore", is_test as "isTest", stops, owner_client as "ownerClient", owner_subject as "ownerSubject",
-      (select type from events where events.id = deliveries.event_id) as type,
+      event_type as type,
       (select case when events.owner_client = deliveries.owner_client then trace else substr(trace, 1, 55) end
         from events where events.id = deliveries.event_id) as trace`.execute(tx.withoutPlugins())
   const webhooks = await webhooksToCall(tx, { engine }, rows)

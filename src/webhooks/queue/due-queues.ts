@@ -28,7 +28,7 @@ interface DueQueueQuery {
   nowMs: number
 }
 
-/** Locks the due queues of these owners and returns them, longest overdue first, each with its first due deliveries. */
+/** Locks up to `each` due queues per owner. Returns them, longest overdue first, each with its first due deliveries. */
 export async function dueQueues(tx: Queryable, { engine }: Database, query: DueQueueQuery): Promise<DueQueue[]> {
   const instant = iso(query.nowMs)
   const owners = engine.jsonRows(JSON.stringify(query.owners.map((owner) => [owner])))
@@ -61,7 +61,10 @@ export function wantedBy(lanes: readonly DueQueue[], countOf: (lane: DueQueue) =
   return wanted
 }
 
-/** Distributes each owner's slots among its queues, longest overdue first. Queues that get no slots stay unchanged. */
+/**
+ * Distributes each owner's slots among its queues, longest overdue first. Leaves out queues that could start calls but
+ * get no slot, so that they stay due.
+ */
 export function choose(
   lanes: readonly DueQueue[],
   granted: ReadonlyMap<string, number>,

@@ -10,7 +10,9 @@ export interface EndpointLimits {
   inFlight: number
   /** Maximum number of calls started in any one second; Infinity for no limit. */
   perSecond: number
-  /** Consecutive failures after which the circuit breaker opens; from then on, one call at a time probes the endpoint. */
+  /**
+   * Consecutive failures after which the circuit breaker opens; from then on, one call at a time probes the endpoint.
+   */
   breakAfter: number
   /** Seconds before the first probe, doubled with each failure up to `maxPauseSeconds`. */
   firstPauseSeconds: number
@@ -38,11 +40,11 @@ export interface EndpointHealth {
 export interface QueueState extends EndpointHealth {
   recent: readonly number[]
   inFlight: number
-  /** How many deliveries are due. */
+  /** How many due deliveries could be sent now; at most `EndpointLimits.inFlight`. */
   waiting: number
 }
 
-/** How many calls may start now; `floorMs` is the earliest time to check again, unless a call ends sooner. */
+/** How many calls may start now; `floorMs` is the earliest time at which more may start, unless a call ends sooner. */
 export interface Admission {
   count: number
   floorMs: number
@@ -90,8 +92,9 @@ export const rankAfter = (delivered: boolean): Rank => (delivered ? 0 : 2)
 const fullLimitEach = 4
 
 /**
- * Returns the next call's time limit in ms: shorter after too many failures, so that dead endpoints occupy few slots.
- * Every fourth of these calls has the default limit (null), so that a merely slow endpoint can recover.
+ * Returns the next call's time limit in ms; null for the default limit. Calls after too many failures get a shorter
+ * limit, so that dead endpoints occupy slots only briefly. Every fourth of them gets the default limit, so that a
+ * merely slow endpoint can recover.
  */
 export function shortLimitMs({ failures }: Pick<EndpointHealth, 'failures'>, limits: EndpointLimits): number | null {
   const beyond = failures - limits.breakAfter
@@ -108,12 +111,13 @@ export const endpointQueueId = (
 ): string => webhookId ?? `${ownerClient} ${URL.parse(url)?.origin}`
 
 /**
- * Returns the owner that a delivery's slot counts against: the webhook's owner, or the client for one-off callback URLs.
+ * Returns the owner that a delivery's slot counts against: the webhook's owner, or the client for one-off callback
+ * URLs.
  */
 export const shareOf = (webhookId: string | null, { ownerClient, ownerSubject }: Owned): string =>
   webhookId === null ? ownerClient : `${ownerClient} ${ownerSubject}`
 
-/** Returns the id of a separate queue for tests, so that their results do not wait behind other deliveries. */
+/** Returns the id of a webhook's queue for tests. It is separate, so that tests do not wait behind other deliveries. */
 export const testQueueId = (webhookId: string): string => `${webhookId} test`
 
 /** The earliest `next_attempt_at` among a queue's waiting deliveries, or null. */
@@ -122,14 +126,16 @@ export const firstWaiting: RawBuilder<string | null> = sql`(
   where lane = delivery_lanes.lane and status = 'pending' and lease_until is null)`
 
 /**
- * Returns an expression for the `shareOf` of a queue's first waiting delivery; null if none is waiting. Ordered like
- * the index, because PostgreSQL might otherwise read every queue's waiting deliveries.
+ * Returns an expression for the `shareOf` of a queue's first waiting delivery; null if none is waiting. Sorts in the
+ * order of the index, because PostgreSQL might otherwise read the waiting deliveries of all queues.
  */
 const ownerOf = (lane: RawBuilder<unknown>): RawBuilder<string | null> => sql`(
   select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end from deliveries
   where deliveries.lane = ${lane} and status = 'pending' and lease_until is null order by next_attempt_at, id limit 1)`
 
-/** Resets the circuit breaker of a webhook's endpoint; the webhook's queues are checked as soon as a delivery is due. */
+/**
+ * Resets the circuit breaker of a webhook's endpoint; the webhook's queues are checked as soon as a delivery is due.
+ */
 export async function resetEndpointQueues(tx: Queryable, db: Database, webhookId: string): Promise<void> {
   const { rows } = await sql<OwnerDue>`
     update delivery_lanes set failures = 0, open_until = null, rank = 1, due_at = ${firstWaiting} where lane in (
@@ -139,8 +145,8 @@ export async function resetEndpointQueues(tx: Queryable, db: Database, webhookId
 }
 
 /**
- * Schedules the next check of queues for the given instants, in the transaction that makes their deliveries due.
- * Ignores queues with no waiting delivery.
+ * Schedules the next check of each queue for its instant, unless an earlier check is scheduled. Called in the
+ * transaction that makes the deliveries due. Ignores queues with no waiting delivery.
  */
 export async function scheduleEndpointQueues(
   tx: Queryable,

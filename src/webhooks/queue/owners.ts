@@ -42,7 +42,7 @@ function hasShare({ engine }: Database, slots: Slots, rank: Rank): RawBuilder<un
     select value ->> 0 from ${engine.jsonRows(JSON.stringify(owners.map((owner) => [owner])))})`
 }
 
-/** Locks up to `max` owners with due queues of this rank, longest overdue first. */
+/** Locks and returns up to `max` owners that have due queues of this rank and a share left, longest overdue first. */
 export async function dueOwners(
   tx: Queryable,
   db: Database,
@@ -56,8 +56,8 @@ export async function dueOwners(
 }
 
 /**
- * Sets when to check these owners next, which is when their first queue is due. The caller must have locked the owners.
- * Owners that were just served go behind those still waiting.
+ * Sets when to check these owners next: when their first queue is due, but not before now, so that owners that were
+ * just served go behind those still waiting. The caller must have locked the owners.
  */
 export async function settleOwners(
   tx: Queryable,
@@ -76,10 +76,7 @@ export async function settleOwners(
     where a.owner = delivery_owners.owner and a.rank = delivery_owners.rank`.execute(tx)
 }
 
-/**
- * Returns when the next owner that may send is due, in epoch ms; null if no owner that is allowed a slot has anything
- * waiting.
- */
+/** Returns when the next owner that may take a slot is due, in epoch ms; null if there is none. */
 export async function nextDue(db: Database, slots: Slots): Promise<number | null> {
   const open = ranks.filter((rank) => roomFor(slots, rank) > 0)
   if (open.length === 0) return null
@@ -96,8 +93,8 @@ const overdueMs = 60_000
 const maxRevived = 200
 
 /**
- * Schedules checks of owners with overdue queues whose own rows do not show this, because a node running an earlier
- * release scheduled those queues. Returns the number of queues checked.
+ * Schedules checks of the owners of up to `maxRevived` overdue queues, because nodes of an earlier release schedule
+ * queues, but not their owners. Returns the number of overdue queues found.
  */
 export async function reviveOwners(db: Database, now: () => number): Promise<number> {
   const { rows } = await sql<OwnerDue>`

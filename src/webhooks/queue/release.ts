@@ -8,7 +8,8 @@ import { armOwners } from './owners.ts'
 type Held = Pick<Due, 'id' | 'fence'>
 
 /**
- * Releases claims whose lease has expired because their sender no longer exists. Returns the number of claims released.
+ * Releases claims whose lease has expired, usually because their sender no longer exists. Returns the number of claims
+ * released.
  */
 export function reclaimExpired(db: Database, nowMs: number): Promise<number> {
   const lapsed = sql`lease_until is not null and lease_until <= ${iso(nowMs)}`
@@ -21,7 +22,8 @@ export function freeDeliveries(db: Database, nowMs: number): Promise<number> {
 }
 
 /**
- * Releases claims that this sender will not finish; calls that end later have no effect. Returns the number released.
+ * Releases claims that this sender will not finish; outcomes of their calls are then ignored. Returns the number
+ * released.
  */
 export function release(db: Database, claims: readonly Held[], nowMs: number): Promise<number> {
   if (claims.length === 0) return Promise.resolve(0)
@@ -42,8 +44,8 @@ async function releaseWhere(db: Database, which: RawBuilder<unknown>, nowMs: num
 }
 
 /**
- * Postpones a delivery that could not be sent because of an internal error, along with its whole queue. Counts no
- * attempt, and changes nothing if this sender no longer holds the claim.
+ * Postpones a delivery and its whole queue, because an internal error prevented the call. Counts no attempt, and
+ * changes nothing if this sender no longer holds the claim.
  */
 export async function postpone(
   db: Database,

@@ -1,4 +1,7 @@
-/** How an endpoint's last call ended: 0 = success, 1 = no call yet, 2 = failure. Lower ranks are served first. */
+/**
+ * How an endpoint's last call ended: 0 = success, 1 = no call yet or since a reset, 2 = failure. Lower ranks are served
+ * first.
+ */
 export type Rank = 0 | 1 | 2
 
 export const ranks = [0, 1, 2] as const satisfies readonly Rank[]
@@ -25,13 +28,13 @@ export interface Held {
   rank: Rank
 }
 
-/** A process's sending slots: free slots by pool, and occupied slots by owner. */
+/** A process's sending slots: free slots by pool, and occupied slots by owner and pool. */
 export interface Slots {
   free: readonly number[]
   held: ReadonlyMap<string, readonly number[]>
 }
 
-/** Returns the slots that these calls leave free. */
+/** Returns the state of a process's `size` slots while these calls are in flight. */
 export function slotsOf(size: number, calls: Iterable<Held>): Slots {
   const free = pools.map(({ part }) => Math.max(1, Math.floor(size * part)))
   const held = new Map<string, number[]>()
@@ -77,8 +80,8 @@ export function share(slots: Slots, rank: Rank, wanted: ReadonlyMap<string, numb
     const again = byCount.get(count + 1) ?? []
     for (const owner of byCount.get(count) ?? []) {
       const given = granted.get(owner) ?? 0
-      // Once an owner is refused a slot, it stays refused: it still occupies as many slots, and the number of free slots
-      // only falls.
+      // Once an owner is refused a slot, it stays refused, because its own slots stay the same and the free slots only
+      // become fewer.
       if (given >= (wanted.get(owner) ?? 0) || !mayTake(left, owner, rank)) continue
       take(left, owner, rank)
       granted.set(owner, given + 1)

@@ -189,7 +189,7 @@ forEachEngine((engine) => {
       assert.equal(unseen.json().detail.replace(own.invoiceId, ''), missing.json().detail.replace('999999', ''))
     })
 
-    it('409 RESOURCE_IN_USE with the current number of referring rows, if the caller can read them', async () => {
+    it('409 RESOURCE_IN_USE for a deletion, with the current number of referring rows if the caller can read them', async () => {
       const { id: customerId } = await customer('north')
       const remove = async () => {
         const refused = await as('north', { method: 'DELETE', url: `/customers/${customerId}` })
@@ -205,7 +205,7 @@ forEachEngine((engine) => {
       assert.equal(await remove(), 'is referred to by 1 invoices')
     })
 
-    it('409 RESOURCE_IN_USE without the count of referring rows, if the token lacks the scope for them', async () => {
+    it('409 RESOURCE_IN_USE for a deletion, without the number of referring rows if the token lacks their read scope', async () => {
       const { id: customerId } = await customer('north')
       await create('north', '/invoices', { customerId, status: 'draft' })
       const sent = token('customers:read customers:write', 'crm_north')
@@ -213,7 +213,7 @@ forEachEngine((engine) => {
       assert.deepEqual([refused.statusCode, refused.json().errors[0].message], [409, 'is referred to by invoices'])
     })
 
-    it('409 RESOURCE_IN_USE with a count of only those referring rows that the caller can read, if any', async () => {
+    it('409 RESOURCE_IN_USE for a deletion, with the number of referring rows that the caller can read, if any', async () => {
       const { id: customerId } = await customer('north')
       const colleague = { token: token(scopes, 'app_north'), method: 'POST', url: '/memos' } as const
       for (const text of ['secret one', 'secret two']) {
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       assert.equal(seen.json().errors[0].message, 'is referred to by 2 memos')
     })
 
-    it('204 for a deletion that cascades to referring rows with access rules, over two steps', async () => {
+    it('204 for a deletion that cascades over two levels of referring rows with access rules', async () => {
       const { id: invoiceId } = await invoice('north')
       const { id } = await create('north', '/lines', { invoiceId, text: 'Work' })
       const { id: remarkId } = await create('north', '/remarks', { lineId: id, text: 'Hm' })
@@ -252,7 +252,7 @@ forEachEngine((engine) => {
       assert.deepEqual([changed.statusCode, changed.json().payerId], [200, undefined])
     })
 
-    it('reads and lists hide the rows of a customer that moves to another tenant, until it moves back', async () => {
+    it('hide the rows of a customer that moves to another tenant, until the customer moves back', async () => {
       const own = await line('north')
       const { customerId } = (await as('north', { url: `/invoices/${own.invoiceId}` })).json()
       const paths = [`/invoices/${own.invoiceId}`, `/lines/${own.id}`, `/invoices/${own.invoiceId}/lines`]
@@ -276,7 +276,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await seen(), await seen()], [all, all])
     })
 
-    it('a stored response to a POST is replayed while the caller can read the created row, otherwise 404', async () => {
+    it('201 for a replayed POST while the caller can read the created row, otherwise 404', async () => {
       const { id: customerId } = await customer('north')
       const payload = { customerId, status: 'draft' }
       const headers = { 'idempotency-key': 'one-invoice' }

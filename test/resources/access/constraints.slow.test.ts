@@ -110,7 +110,7 @@ forEachEngine((engine) => {
       assert.deepEqual([tenant, state, rest.updatedAt], ['north', 'open', rest.createdAt])
     })
 
-    it('200 for a PUT that omits immutable, write-only and defaulted fields; the first two are kept', async () => {
+    it('200 for a PUT that omits defaulted, immutable and write-only fields; immutable and write-only values are kept', async () => {
       const { id, number, createdBy } = await create()
       const pinOf = async (id: number) => {
         const found = sql<{ pin: string | null }>`select pin from resource_tickets where id = ${id}`
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.equal(await pinOf(id), '#!#!')
     })
 
-    it('409 for a duplicate number in the same tenant, 201 in another; 403 for a row of another tenant', async () => {
+    it('409 for a new row whose number its tenant already uses, 201 in another tenant; 403 outside the caller’s tenant', async () => {
       const { number } = await create()
       const duplicate = await post('other_north', sent({ number }))
       assert.deepEqual([duplicate.statusCode, duplicate.json().errorCode], [409, 'DUPLICATE_RESOURCE'])
@@ -136,7 +136,7 @@ forEachEngine((engine) => {
       assert.equal((await post('own_south', sent({ tenant: 'north' }))).statusCode, 403)
     })
 
-    it('201 or 403 for a new row, depending on the value that `set` gives it', async () => {
+    it('201 or 403 for a new row, depending on the caller and the tenant that `set` gives the row', async () => {
       const payload = { text: 'Hello', tenant: 'south' }
       const own = await as('own_north', { method: 'POST', url: '/letters', payload })
       assert.deepEqual([own.statusCode, own.json().tenant], [201, 'north'])

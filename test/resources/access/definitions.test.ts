@@ -21,7 +21,7 @@ const errorsOf = (options: object): string => {
   return ''
 }
 
-describe('the access option', () => {
+describe('the `access` option', () => {
   it('must be a function, { read, write } with two functions, or { of } with the name of a relation', () => {
     const expected = /access must be a function, \{ read, write \} with two functions, or \{ of: 'relation' \}/
     for (const access of [true, {}, { read: () => true }, { read: () => true, write: { tenant: 'north' } }, null]) {
@@ -39,7 +39,7 @@ describe('the access option', () => {
     assert.equal(errorsOf(withCreator), '')
   })
 
-  it('with `of` must name a relation to another collection with rules; at most three may follow each other', () => {
+  it('with `of` must name a relation to another collection with rules; a chain has at most three relations', () => {
     const plain = collection({ ...notes, path: '/plain', noun: 'plain' })
     const tag = (to: Parameters<typeof Ref>[0], access: object, path = 'tags') =>
       collection({
@@ -87,7 +87,7 @@ describe('the access option', () => {
     service({ resources: chain })
   })
 
-  it('with `of` is rejected if resources lists another collection at the path of the referenced one', () => {
+  it('with `of` is rejected if `resources` contains another collection with the path of the referenced one', () => {
     const other = collection({ ...notes, access: () => true })
     const body = Type.Object({ noteId: Ref(own) })
     const tags = collection({ path: '/tags', noun: 'tag', body, access: { of: 'note' } })
@@ -180,7 +180,7 @@ onSqlite((engine) => {
 })
 
 forEachEngine((engine) => {
-  it('rows created before their resource had access rules have no createdBy and match { null: true }', async () => {
+  it('{ createdBy: { null: true } } matches rows created before their resource had access rules', async () => {
     const db = await engine.database()
     const before = service({ resources: [collection(notes)] })
     await migrate(db, { tables: before.tables })

@@ -36,7 +36,7 @@ forEachEngine((engine) => {
     }
     const deliveriesOf = (eventId: string) =>
       service.db.read.selectFrom('deliveries').selectAll().where('eventId', '=', eventId).execute()
-    /** Waits for the deliveries of the newest event, which the auditor always receives, and returns all receivers. */
+    /** Waits for the deliveries of the newest event of a type; returns the callers who received it. */
     const readersOf = async (type: string): Promise<Who[]> => {
       const { id } = await newest(type)
       const deliveries = await eventually('the deliveries have ended', async () => {
@@ -71,7 +71,7 @@ forEachEngine((engine) => {
       assert.deepEqual(lastBody('owner'), { id: note.id })
     })
 
-    it('contain neither write-only fields nor the facts stored for the rules', async () => {
+    it('are sent without write-only fields and without the row facts that are stored for the rules', async () => {
       await create()
       await readersOf('note.created')
       const { facts, body } = await newest('note.created')
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await readersOf('note.deleted'), ['stranger', 'auditor'])
     })
 
-    it("are not sent, replayed or redelivered while the webhook's owner lacks the claim", async () => {
+    it("are not sent, replayed or redelivered while the webhook's owner may not read the row", async () => {
       const since = new Date(Date.now() + service.ahead.ms).toISOString()
       await create()
       assert.ok((await readersOf('note.created')).includes('colleague'))
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.ok(receivers.colleague.calls.slice(calls).every(({ headers }) => headers['webhook-id'] === event.id))
     })
 
-    it("are not sent if the webhook's owner loses the claim while the delivery is waiting for a retry", async () => {
+    it("are not sent if the webhook's owner loses read access while the delivery is waiting for a retry", async () => {
       await create()
       await readersOf('note.created')
       const { id } = await newest('note.created')
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.ok(found.every(({ webhookId }) => webhookId !== id))
     })
 
-    it("are sent if may() holds for those scopes of the token that the webhook owner's role still grants", async () => {
+    it("are sent if may() holds with the token's scopes, except those that the webhook owner's role no longer grants", async () => {
       const receiver = await service.receiver()
       const { ids } = people
       const all = `${scopes} admin`
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       const admin = await register(people.tokens.admin, callback('admin'))
       await register(people.tokens.machine, callback('machine'))
       const auditor = await register(token(all, 'cli_app', String(ids.auditor)), callback('auditor'))
-      // A token issued with the scope before the user lost the role.
+      // This token has the scope `admin`, as if it had been issued before the user lost the role.
       await register(token(all, 'cli_app', String(ids.owner)), callback('owner'))
       const created = await as('admin', { method: 'POST', url: '/secrets', payload: { text: 'for few' } })
       assert.equal(created.statusCode, 201)
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       assert.equal((await change('stranger', { event: 'note.*' })).statusCode, 200)
     })
 
-    it('can be tested by an owner who can read no row; their schema has createdBy but not the PIN', async () => {
+    it('can be sent as a test by an owner who can read no row; their schema has createdBy but no write-only field', async () => {
       const calls = receivers.nobody.calls.length
       const url = `/api/webhooks/${webhooks.nobody}/test`
       assert.equal((await as('nobody', { method: 'POST', url, payload: { event: 'note.created' } })).statusCode, 202)
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       assert.ok(!schema.properties.pin)
     })
 
-    it('are not recorded while no webhook is subscribed to them', async () => {
+    it('are not recorded while all webhooks are paused', async () => {
       const paused = await service.db.write((tx) =>
         tx.updateTable('webhooks').set({ status: 'paused' }).returning('id').execute(),
       )

@@ -66,7 +66,7 @@ const conditions = [
   {},
 ]
 
-/** Returns what a caller can observe in a response. Numbers are masked, because they include the requested id. */
+/** Returns what a caller can observe in a response; masks numbers in the parts that may contain the requested id. */
 function observed({ statusCode, headers, body }: Awaited<ReturnType<TestApp['send']>>) {
   const { etag, 'last-modified': lastModified, 'cache-control': cache, vary, link, allow, location } = headers
   const withoutIds = (text: unknown) => String(text).replace(/\d+/g, '#')

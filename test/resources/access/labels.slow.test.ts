@@ -25,11 +25,11 @@ const pages = plainCollection({
 })
 
 forEachEngine((engine) => {
-  describe('an access rule that names an id', () => {
+  describe('an access rule that compares the id', () => {
     const app = appOn(engine, { definition: plainService({ resources: [pages] }) })
     const as = (id: string) => ({ token: token('pages:read pages:write', id) })
 
-    it("200 with only that row, and with no rows for an id outside the column's range", async () => {
+    it("200 with only the row that has this id, or no rows if the id is missing or outside the column's range", async () => {
       for (const text of ['one', 'two', 'three']) {
         await app.send({ method: 'POST', url: '/pages', payload: { text }, ...as('all') })
       }

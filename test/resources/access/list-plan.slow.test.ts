@@ -25,7 +25,7 @@ const restricted = service({
 const rows = 20_000
 
 forEachEngine((engine) => {
-  describe('the list of a tenant', () => {
+  describe('a list restricted to one tenant', () => {
     let db: Database
     let app: TestApp
     let seen: Map<string, Statement>

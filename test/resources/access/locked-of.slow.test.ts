@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/lines/${moving}` })).json().invoiceId, other)
     })
 
-    it('409 for deleting a locked row or its parent or adding a child; 404 if the caller cannot read it', async () => {
+    it('409 for deleting a locked row or its parent, and for adding a child; 404 for an unreadable row', async () => {
       const invoiceId = await invoice()
       const id = await create('/lines', { invoiceId, text: 'final' })
       const remove = { method: 'DELETE', url: `/lines/${id}` } as const
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       assert.equal((await send(remove, 'south')).statusCode, 404)
     })
 
-    it('204 for the deletion of an unlocked row, which deletes the rows that belong to it', async () => {
+    it('204 for deleting an unlocked row, along with the rows that belong to it', async () => {
       const invoiceId = await invoice()
       const id = await create('/lines', { invoiceId, text: 'Work' })
       assert.equal((await send({ method: 'DELETE', url: `/invoices/${invoiceId}` })).statusCode, 204)

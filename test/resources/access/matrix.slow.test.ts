@@ -6,7 +6,7 @@ import { type LiveRoute, liveRoutes } from '../../support/live-routes.ts'
 import { fanOutAll } from './fan-out.ts'
 import { definition, everyone, north, peopleOn, type Who } from './tenants.ts'
 
-/** Creates the target of a request, as the owner, and returns its path parameters. */
+/** Functions that create the target of a request, as the owner, and return its path parameters. */
 interface Fixtures {
   note: () => Promise<string[]>
   /** A secret, created by `admin`. */
@@ -30,7 +30,7 @@ interface Row {
   body?: () => object
 }
 
-/** One status for some callers, and another for everyone else. */
+/** Returns one status for some callers, and another for all others. */
 const only = (some: readonly Who[], status: number, otherwise = 404): Record<Who, number> =>
   Object.fromEntries(everyone.map((who) => [who, some.includes(who) ? status : otherwise])) as Record<Who, number>
 const all = (status: number) => only(everyone, status)
@@ -163,10 +163,10 @@ forEachEngine((engine) => {
     })
 
     for (const [position, who] of everyone.entries()) {
-      it(`every route returns the status in its row for the caller: ${who}`, async () => {
+      it(`gives the status of every route for the caller ${who}`, async () => {
         const wrong: string[] = []
         for (const [at, route] of liveRoutes(service.app).filter(isAbout).entries()) {
-          // All routes without a prefix, and some of the others, which have the same handlers.
+          // Requests all routes without a version prefix, but only some of those with one, because they share handlers.
           if (/^\/v\d+\//.test(route.url) && at % everyone.length !== position) continue
           const row = matrix[nameOf(route)] as Row
           const { statusCode } = await request(who, route, row)

@@ -10,7 +10,7 @@ const cases = Number(process.env.CASES ?? 120)
 const maxCasesPerDefinition = Number(process.env.CASES_PER_DEFINITION ?? 100)
 const firstRows = 64
 
-/** Draws one definition after another until there are enough cases. */
+/** Returns the plans: definitions among which the cases are divided. */
 function plansOf(): Plan[] {
   const dice = diceFrom(seed)
   const seeds = (length: number) => Array.from({ length }, () => dice.int(2 ** 31))
@@ -25,7 +25,7 @@ function plansOf(): Plan[] {
 
 const maxAttempts = Number(process.env.SHRINKS ?? 60)
 
-/** Leaves out cases and rows as long as the same difference remains. */
+/** Removes groups of cases and rows, in ever smaller sizes, as long as the same difference remains. */
 async function shrunk(engine: EngineUnderTest, found: Difference): Promise<Difference> {
   let best = found
   let attempts = 0

@@ -7,7 +7,7 @@ import { forEachEngine } from '../../support/engines.ts'
 
 /** SEED repeats a run; RUNS is the number of rounds, each of which compares two new services over 40 requests. */
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
-const rounds = Number(process.env.RUNS ?? 4)
+const rounds = Number(process.env.RUNS ?? 2)
 
 const { collection, service } = plinth({ claims: ({ client }) => ({ tenant: client.id.split('_')[1] }) })
 const customers = collection({

@@ -15,7 +15,7 @@ const merge = { 'content-type': 'application/merge-patch+json' }
 const tokenOf = (who: string) => token(scopes, who)
 
 forEachEngine((engine) => {
-  describe('events and reports of rows whose access rules depend on related rows', () => {
+  describe('access rules that depend on related rows', () => {
     const app = appOn(engine, { definition })
     const webhooks = new Map<string, string>()
     const send = async (who: string, method: 'POST' | 'PATCH' | 'DELETE', url: string, payload?: object) => {
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       return rows.flat().map(([id]) => Number(id))
     }
 
-    it('events reach the callers who may read the row because of related rows, even several steps away', async () => {
+    it('let events reach the callers who may read the row, even if that depends on rows several steps away', async () => {
       const { lineId } = await invoiceOf('north')
       await send('crm_north', 'POST', '/remarks', { lineId, text: 'Good' })
       assert.deepEqual(await received(), {
@@ -68,14 +68,14 @@ forEachEngine((engine) => {
       })
     })
 
-    it('deletion events of a row and of those deleted with it reach the callers who could read them', async () => {
+    it('let deletion events of a row and of rows deleted with it reach the callers who could read these rows', async () => {
       const { invoiceId } = await invoiceOf('north')
       await received()
       await send('crm_north', 'DELETE', `/invoices/${invoiceId}`)
       assert.deepEqual(await received(), { 'line.deleted': both, 'invoice.deleted': both })
     })
 
-    it('events reach the callers who could read the row at the time, even if a related row changes later', async () => {
+    it('let events reach the callers who could read the row when it changed, despite later changes to related rows', async () => {
       const { customerId, lineId } = await invoiceOf('north')
       await received()
       await send('crm_north', 'PATCH', `/lines/${lineId}`, { text: 'More work' })
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await received(), { 'line.updated': ['auditor', 'crm_south'] })
     })
 
-    it('reports contain the same rows as the list, for each caller', async () => {
+    it('select the same rows for reports as for lists, for each caller', async () => {
       await invoiceOf('south')
       for (const name of ['customers', 'invoices', 'lines', 'remarks', 'memos']) {
         for (const who of [...callers, 'crm_nowhere']) {

@@ -68,11 +68,11 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 without rows whose related row the caller cannot read, even with [not] and in `or`', async () => {
+    it('omit rows whose related row the caller cannot read, even with [not] and in `or`', async () => {
       assert.deepEqual(await found('auditor', 'customer.name=Ada'), ['ada', 'south'])
       assert.deepEqual(await found('crm_north', 'customer.name=Ada'), ['ada'])
       assert.deepEqual(await found('crm_south', 'customer.name[in]=Ada,Bob'), ['south'])
-      // Payments have no rules, so everyone can read them, but not the invoices they refer to.
+      // Payments have no rules, so everyone can read them, but not all of the invoices to which they refer.
       const payments: unknown[] = []
       for (const invoiceId of [invoices.ada, invoices.south]) {
         payments.push(await create('auditor', '/payments', { invoiceId, amount: '1.00' }))

@@ -19,7 +19,7 @@ export const nounOf = (name: Name) => name.slice(0, -1)
 interface Shape {
   /** The references, by relation name. */
   links: Readonly<Record<string, Link>>
-  /** `rules` for rules of its own; `of` names the relation whose collection provides the rules. */
+  /** `rules`: the collection has rules of its own. `of`: the relation to the collection that provides the rules. */
   access: 'rules' | 'none' | { of: string }
 }
 export type Shapes = Readonly<Record<Name, Shape>>
@@ -36,7 +36,7 @@ const self = (to: Name) => link(to).map((one) => ({ ...one, isRequired: false })
 const access = (...relations: string[]) =>
   fc.constantFrom<Shape['access']>('rules', 'rules', 'none', ...relations.map((of) => ({ of })))
 
-/** Generates random definitions. A collection can take its rules only from a collection that has some. */
+/** Random definitions. A collection can take its rules only from a collection that has some. */
 export const shapes: fc.Arbitrary<Shapes> = fc
   .record({
     regions: fc.record({ links: fc.constant({}), access: access() }),
@@ -131,9 +131,7 @@ function condition(shapes: Shapes, name: Name): fc.Arbitrary<Rule> {
   )
 }
 
-/**
- * Generates rules for each collection; they often allow everything, so that related rules have rows to decide about.
- */
+/** Generates a read and a write rule for each collection; some are simply `true` or `false`. */
 export const rulesFor = (shapes: Shapes): fc.Arbitrary<Rules> => {
   const rule = (name: Name) =>
     fc.oneof<fc.Arbitrary<Rule>[]>(condition(shapes, name), condition(shapes, name), fc.constantFrom(true, true, false))
@@ -152,7 +150,7 @@ export interface Row {
   [field: string]: unknown
 }
 
-/** The naive model: rows in memory, tested independently of the code under test. */
+/** The naive model: rows in memory, evaluated without the code under test. */
 export interface Model {
   rows: Record<Name, Map<number, Row>>
   shapes: Shapes

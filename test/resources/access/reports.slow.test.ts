@@ -12,19 +12,23 @@ import { addUser } from '../../../src/oauth/users/accounts.ts'
 import { Day, Decimal, plinth, Type } from '../../../src/plinth.ts'
 import type { Queue } from '../../../src/queue/queue.ts'
 import { generate } from '../../../src/reports/generate/generate.ts'
-import { inThread } from '../../../src/reports/generate/worker-thread.ts'
+import { type Produce, renderInThread } from '../../../src/reports/generate/worker-thread.ts'
 import { rowAccess } from '../../../src/row-access.ts'
 import { sealer } from '../../../src/storage/encryption.ts'
 import type { Task } from '../../../src/storage/tables/tables.ts'
 import { appOn, type TestApp, token } from '../../support/app.ts'
 import { type EngineUnderTest, forEachEngine } from '../../support/engines.ts'
+import { produceHere } from '../../support/reports.ts'
 import { unzip } from '../../support/zip.ts'
 import { definition, everyone, peopleOn, scopes, type Who } from './tenants.ts'
 
 const idle: Queue = { enqueue: async () => {}, work: () => {}, stop: async () => {} }
 const formats = ['csv', 'json', 'ndjson', 'xlsx', 'pdf']
 
-/** Builds the app for a definition; `run` generates a requested report in its own thread, as the worker does. */
+/**
+ * Builds the app for a definition. `run` generates a requested report in this thread; `runInThread` generates it in a
+ * separate thread, as the worker does.
+ */
 function reportsOn(engine: EngineUnderTest, of: Definition) {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-access-'))
   const results = folderResults(folder)
@@ -41,15 +45,20 @@ function reportsOn(engine: EngineUnderTest, of: Definition) {
   }
   const taskOf = (id: string): Promise<Task> =>
     service.db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-  const run = async (taskId: string, onError: (error: unknown) => void = () => {}): Promise<Task> => {
+  const runWith = async (produce: Produce, taskId: string, onError: (error: unknown) => void = () => {}) => {
     const { db } = service
     const now = () => service.clock.now
     const services = { db, queue: idle, results, kinds: reportKinds(of), now, random: randomBytes, resultSeconds: 60 }
-    const produce = inThread({ databaseUrl: db.url, resultsUrl: `file:${folder}` })
     const job = { payload: { taskId }, attempt: 1, signal: new AbortController().signal, finish: async () => {} }
     await generate({ ...services, produce, access: rowAccess(of, { db, now }).reportAccess, onError })(job)
     return taskOf(taskId)
   }
+  const run = (taskId: string, onError?: (error: unknown) => void) => {
+    const produce: Produce = (order, ...more) => produceHere(results, service.db.url)(structuredClone(order), ...more)
+    return runWith(produce, taskId, onError)
+  }
+  const runInThread = (taskId: string) =>
+    runWith(renderInThread({ databaseUrl: service.db.url, resultsUrl: `file:${folder}` }), taskId)
   const download = async (bearer: string, taskId: string): Promise<Buffer> => {
     const response = await service.send({ url: `/api/reports/${taskId}/download`, token: bearer })
     assert.equal(response.statusCode, 200, response.body)
@@ -60,12 +69,12 @@ function reportsOn(engine: EngineUnderTest, of: Definition) {
       .split('\n')
       .slice(0, -1)
       .map((line) => JSON.parse(line))
-  return { service, request, ordered, taskOf, run, download, lines }
+  return { service, request, ordered, taskOf, run, runInThread, download, lines }
 }
 
 forEachEngine((engine) => {
   describe('reports of a resource with access rules', () => {
-    const { service, request, ordered, run, taskOf, download, lines } = reportsOn(engine, definition)
+    const { service, request, ordered, run, runInThread, taskOf, download, lines } = reportsOn(engine, definition)
     let people: Awaited<ReturnType<typeof peopleOn>>
     const as = (who: Who, order: Parameters<TestApp['send']>[0]) =>
       service.send({ token: people.tokens[who], ...order })
@@ -85,14 +94,14 @@ forEachEngine((engine) => {
     const textsIn = async (who: Who, taskId: string) =>
       (await lines(people.tokens[who], taskId)).map(({ text }: { text: string }) => text)
 
-    it('contain only the rows the requester may read in CSV, JSON, NDJSON and XLSX; a PDF has as many', async () => {
+    it('contain exactly the rows that the requester may read; for PDF, only their number is checked', async () => {
       for (const format of formats) {
         for (const [who, own, other] of [
           ['colleague', texts.north, texts.south],
           ['stranger', texts.south, texts.north],
         ] as const) {
           const taskId = await ordered(people.tokens[who], 'notes', format)
-          assert.equal((await run(taskId)).rowCount, own.length, format)
+          assert.equal((await runInThread(taskId)).rowCount, own.length, format)
           const file = await download(people.tokens[who], taskId)
           if (format === 'pdf') continue
           const shown = format === 'xlsx' ? String(unzip(file).get('xl/worksheets/sheet1.xml')) : String(file)
@@ -124,7 +133,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await textsIn('owner', sorted), texts.north)
     })
 
-    it('appear in the list of all reports without parameters, links and sizes, except to their requester', async () => {
+    it('show their parameters, links and sizes in the list of all reports only to their requester', async () => {
       const taskId = await ordered(people.tokens.owner, 'notes', 'ndjson', { filter: { text: texts.north[0] } })
       await run(taskId)
       const url = '/api/reports?owner=all&limit=200'
@@ -140,7 +149,7 @@ forEachEngine((engine) => {
       assert.ok(own._links.download.href)
     })
 
-    it("use the requester's claims at the time they run, even when retried", async () => {
+    it("are generated with the requester's claims at the time of each run, including a retry", async () => {
       const taskId = await ordered(people.tokens.colleague, 'notes')
       await people.move('colleague', 'south')
       service.clock.now += 5_000
@@ -155,7 +164,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await textsIn('colleague', retried.json().taskId), texts.north)
     })
 
-    it("check may() against those scopes of the request that the user's role still grants", async () => {
+    it("evaluate may() with those scopes of the requesting token that the user's role grants", async () => {
       const payload = { text: 'for few' }
       assert.equal((await as('admin', { method: 'POST', url: '/secrets', payload })).statusCode, 201)
       const countFor = async (bearer: string) => (await run(await ordered(bearer, 'secrets'))).rowCount
@@ -166,7 +175,7 @@ forEachEngine((engine) => {
       assert.equal(await countFor(token(`${scopes} admin`, 'cli_app', String(ids.owner))), 0)
     })
 
-    it('fail with ACCESS_DENIED if the client has lost the scope or the user was deleted after the request', async () => {
+    it('fail with ACCESS_DENIED if the client lost the scope or the user was deleted after the request', async () => {
       const seal = sealer(Buffer.alloc(32, 1), randomBytes)
       const client = { id: 'crm_stored', name: 'Stored', scopes: scopes.split(' '), grants: ['client_credentials'] }
       await createClient(service.db, seal, definition.scopes, client)
@@ -184,7 +193,7 @@ forEachEngine((engine) => {
       assert.equal((await run(after)).errorCode, 'ACCESS_DENIED')
     })
 
-    it('404 for all but the client and the user that requested the report, even with the scope admin', async () => {
+    it('404 for any user or client other than those that requested the report, even with the scope admin', async () => {
       const taskId = await ordered(people.tokens.owner, 'notes')
       await run(taskId)
       const url = `/api/reports/${taskId}`
@@ -226,7 +235,7 @@ forEachEngine((engine) => {
       assert.equal((await run(taskId)).errorCode, 'ACCESS_DENIED')
     })
 
-    it('403 for a token without the read scope, 422 for parameters that the report does not have', async () => {
+    it('403 for a request without the read scope, 422 for one with a write-only field in its parameters', async () => {
       const refused = await request(token('reports:write', 'crm_north'), 'notes')
       assert.deepEqual([refused.statusCode, refused.json().errorCode], [403, 'ACCESS_DENIED'])
       for (const parameters of [{ filter: { pin: '4711' } }, { fields: ['pin'] }, { sort: ['pin'] }]) {
@@ -308,7 +317,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('500 for a new request if a rule throws; a stored one fails with INTERNAL_ERROR on its third run', async () => {
+    it('500 for a request if a rule throws; an earlier report fails with INTERNAL_ERROR on its third run', async () => {
       rule = true
       const taskId = await ordered(bearer, 'samples')
       rule = 'throws'

@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.equal((await as('owner', { url })).statusCode, 404)
     })
 
-    it('200 for a PUT by a colleague whom the write rule admits; createdBy stays the same', async () => {
+    it('200 for a PUT by another user whom the write rule allows; createdBy stays the same', async () => {
       const { id, createdBy } = await create('owner', { text: 'shared list' })
       const payload = { tenant: 'north', text: 'shared list, changed' }
       const changed = await as('colleague', { method: 'PUT', url: `/notes/${id}`, payload })
@@ -158,7 +158,7 @@ forEachEngine((engine) => {
       assert.equal(changed.json().createdBy, createdBy)
     })
 
-    it('403 for a POST, PUT or PATCH whose row the caller could not write; nothing is stored', async () => {
+    it('403 for a POST, PUT or PATCH resulting in a row that the caller may not write; nothing is stored', async () => {
       const before = (await as('auditor', { url: '/notes?limit=200' })).json().length
       const foreign = { tenant: 'south', text: 'planted' }
       for (const who of ['owner', 'machine', 'nobody', 'administrator'] as const) {

@@ -45,7 +45,7 @@ export const remarks = collection({
   body: Type.Object({ lineId: Type.Optional(Ref(lines, { onDelete: 'cascade' })), text: Title }),
   access: { of: 'line' },
 })
-/** Has no rules of its own. */
+/** Payments have no access rules. */
 export const payments = collection({
   path: '/payments',
   noun: 'payment',

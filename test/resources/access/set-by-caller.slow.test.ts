@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.deepEqual(references, ['north-1', 'north-2', 'south-1', 'north-3'])
     })
 
-    it('403 for a caller without the claim, and 500 if the claims function throws; nothing is created', async () => {
+    it('403 for a caller without a tenant, and 500 if the claims function throws; nothing is created', async () => {
       const [none, north] = [await client({}), await client({ tenant: 'north' })]
       const before = (await app.send({ url: '/notes', token: token(scopes, north) })).json()
       const refused = await create(none, { text: 'A', tenant: 'north' })

@@ -7,10 +7,7 @@ const { collection, service } = plinth({
   claims: ({ user, client }) => ({ tenant: user?.email.split('@')[1] ?? /^crm_(\w+)$/.exec(client.id)?.[1] }),
 })
 
-/**
- * Members of a tenant read and write its notes; auditors, who have the role `admin`, read and write those of all
- * tenants.
- */
+/** Members of a tenant can read and write its notes. Auditors, who have the role `admin`, can do so in all tenants. */
 const notes = collection({
   path: '/notes',
   noun: 'note',
@@ -41,7 +38,7 @@ export const scopes = Object.keys(definition.scopes)
   .filter((scope) => scope !== 'admin')
   .join(' ')
 
-/** A caller with the scope `admin`, which gives no access to notes. */
+/** All callers. `admin` is a client with the scope `admin`, which gives no access to notes. */
 export const everyone = ['owner', 'colleague', 'stranger', 'auditor', 'machine', 'admin', 'nobody'] as const
 export type Who = (typeof everyone)[number]
 /** Callers who may read the notes of the tenant `north`. */

@@ -43,7 +43,7 @@ forEachEngine((engine) => {
         webhooks.set(registered.json().id, who)
       }
     })
-    /** Returns who has received the events so far, with the field names in their bodies, and removes the events. */
+    /** Returns who receives the pending events, and the field names in the event bodies. Deletes the events. */
     const received = async () => {
       const deliveries = await fanOutAll(app, definition)
       for (const table of ['deliveries', 'events'] as const) await app.db.write((tx) => tx.deleteFrom(table).execute())
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await received(), { by: ['ada', 'client'], names })
     })
 
-    it('about a tenant’s rows are received by users who are moved to it or get a role that reads all', async () => {
+    it('about a tenant’s rows are received by users who move to it or get a role that can read all rows', async () => {
       await change('eve', { tenant: 'south' })
       await received()
       const write = () =>
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await received()).by, ['ada', 'eve'])
     })
 
-    it('about a deleted user are received by those who could see the user, but not by the user', async () => {
+    it('about a deleted user are received by those who could see the user, except the deleted user', async () => {
       const request = { method: 'DELETE', url: `/users/${ids.eve}`, scopes: 'users:read:full users:read users:write' }
       assert.equal((await app.send(request as never)).statusCode, 204)
       assert.deepEqual(await received(), { by: ['client'], names: ['id'] })

@@ -182,7 +182,7 @@ describe('computed fields in a declaration', () => {
       ))
   }
 
-  it('accepts sums of decimals, money and integers, and of rows of the same collection', () => {
+  it('accepts sums of decimals, money and integers, and a count of rows of the same collection', () => {
     const computed = {
       amount: { sum: 'lines.amount', as: Decimal(18, 2) },
       price: { sum: 'lines.price', as: Money('EUR') },

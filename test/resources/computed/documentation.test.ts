@@ -6,7 +6,7 @@ import * as plinth from '../../../src/plinth.ts'
 const page = readFileSync(new URL('../../../docs/resources.md', import.meta.url), 'utf8')
 const names = Object.keys(plinth)
 
-/** Runs the first example in a section, which may omit the imports and the service. */
+/** Runs a section's first example, adding imports and, if it exports none, a service. Returns the definition. */
 const run = async (section: string) => {
   const [, code = ''] = new RegExp(`## ${section}\\n[\\s\\S]*?\`\`\`ts\\n([\\s\\S]*?)\`\`\``).exec(page) ?? []
   const whole = code.includes('export default') ? code : `${code}\nexport default service({ resources: [invoices] })`
@@ -16,7 +16,7 @@ const run = async (section: string) => {
 }
 
 describe('the example in docs/resources.md', () => {
-  it('under "Computed fields" declares these columns and its time zone', async () => {
+  it('under "Computed fields" declares stored and computed columns, and a time zone', async () => {
     const { tables, zone } = await run('Computed fields')
     const columns = tables[0]?.columns.map(({ name }) => name)
     assert.deepEqual([columns, zone], [['title', 'status', 'due', 'total', 'line_count'], 'Europe/Berlin'])
@@ -27,7 +27,7 @@ describe('the example in docs/resources.md', () => {
     assert.deepEqual(invoices?.declaration.locked?.condition, { status: 'paid' })
   })
 
-  it('under "Gap-free numbers" has a function as the default of the reference', async () => {
+  it('under "Gap-free numbers" has a function as the default of `reference`', async () => {
     const [invoices] = (await run('Gap-free numbers')).collections
     assert.equal(typeof invoices?.declaration.defaults.reference, 'function')
   })

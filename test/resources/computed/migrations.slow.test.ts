@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       return [total, lineCount, answer.headers.etag]
     }
 
-    it('is filled; each row gets new revisions', async () => {
+    it('is filled in every row, and the revisions of the rows increase', async () => {
       await first()
       const { service, done } = await start(definitionWith(totals('amount')))
       assert.ok(done.includes('-- fill resource_invoices.total in 2 rows'), done.join('\n'))

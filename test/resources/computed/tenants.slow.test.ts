@@ -62,7 +62,7 @@ forEachEngine((engine) => {
     }
     const [ada, eve, auditor] = [as('north'), as('south'), as('east', 'audit:all')]
 
-    it('409 for lines added once a concurrent request has paid their invoice; its total omits them', async () => {
+    it('409 for lines added after a concurrent request has paid the invoice; the total excludes them', async () => {
       const customerId = (await ada('POST', '/customers', { name: 'Ada' })).body.id
       const { id } = (await ada('POST', '/invoices', { customerId, due: '2026-04-01' })).body
       const line = { invoiceId: id, text: 'Work', amount: '1.00' }
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       assert.equal(answers.filter((status) => status === 409).length, 8 - created)
     })
 
-    it('409 for writes to locked rows, 404 or 403 for other callers; filters find only readable rows', async () => {
+    it('409 for writes to locked rows; 403, 404 or 422 for other callers; filters omit unreadable rows', async () => {
       const customerId = (await ada('POST', '/customers', { name: 'Ada' })).body.id
       const { status, body } = await ada('POST', '/invoices', { customerId, due: '2026-02-01' })
       assert.deepEqual([status, body.reference, body.total], [201, 'R-2', '0.00'])

@@ -34,7 +34,7 @@ const text = (value: number) =>
   `${value < 0 ? '-' : ''}${Math.floor(Math.abs(value) / 100)}.${String(Math.abs(value) % 100).padStart(2, '0')}`
 
 forEachEngine((engine) => {
-  describe(`random writes of summed rows (SEED=${seed})`, () => {
+  describe(`random writes to summed rows (SEED=${seed})`, () => {
     const service = appOn(engine, { definition })
     const send = async (method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, payload?: object) => {
       const answer = await service.send({ scopes, method, url, ...(payload && { payload }) })
@@ -49,7 +49,7 @@ forEachEngine((engine) => {
     const some = <T>(values: readonly T[], at: number | null): T | null =>
       at === null || values.length === 0 ? null : (values[at % values.length] as T)
 
-    /** The model: its lines by id, and the ids of existing invoices and goods. */
+    /** Creates invoices and goods. Returns the model: the lines by id, and the ids of the invoices and goods. */
     const start = async () => {
       const make = async (url: string, payload: object) => Number((await send('POST', url, payload)).body.id)
       const invoices = [1, 2, 3, 4].map(() => make('/invoices', { title: 'A', status: 'draft' }))
@@ -69,8 +69,8 @@ forEachEngine((engine) => {
     const fits = (model: Model) => model.invoices.every((id) => Math.abs(sumsOf(model, id).total) <= 999_999)
 
     /**
-     * Returns the model after changes to lines; the same model if a sum is too large, because the service refuses such
-     * changes.
+     * Returns the model after changes to lines. If a sum would be too large, returns the same model, because the
+     * service refuses such changes.
      */
     const changed = (model: Model, lines: Map<number, Line>): { model: Model; isRefused: boolean } => {
       const next = { ...model, lines }
@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       return next
     }
 
-    it('end with the sums of a naive model; a write that would make a sum too large returns 422', async () => {
+    it('result in the same sums as in a naive model; 422 for a write that would make a sum too large', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 40 }), async (steps) => {
           let model = await start()

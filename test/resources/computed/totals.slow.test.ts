@@ -25,7 +25,7 @@ forEachEngine((engine) => {
     const invoice = (more = {}) => create('/invoices', { title: 'A', status: 'draft', ...more })
     const line = (invoiceId: number | undefined, amount: string, more = {}) =>
       create('/lines', { ...(invoiceId && { invoiceId }), text: 'Work', amount, ...more })
-    /** Returns the total, the number of lines, the units and the revision. */
+    /** Returns an invoice's total, line count, units and revision. */
     const shown = async (id: number) => {
       const { total, lineCount, units, updatedAt } = (await send({ url: `/invoices/${id}` })).json()
       const { etag } = (await send({ url: `/invoices/${id}` })).headers
@@ -37,7 +37,7 @@ forEachEngine((engine) => {
 
     it('is zero if no row refers to its row', async () => assert.deepEqual(await sums(await invoice()), ['0.00', 0, 0]))
 
-    it('reflects creations, changes, moves and deletions, each with a new revision', async () => {
+    it('reflects rows that are created, changed, moved or deleted, each time with a new revision', async () => {
       const [one, other] = [await invoice(), await invoice()]
       const id = await line(one, '12.50', { units: 3 })
       const second = await line(one, '-2.5')
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await sums(one), (await shown(one)).revision], [['0.00', 0, 0], 7])
     })
 
-    it('keeps its value when its own row is replaced, and cannot be written', async () => {
+    it('cannot be written, and keeps its value when its row is replaced by PUT', async () => {
       const id = await invoice({ total: '7.00', lineCount: 7 })
       await line(id, '1.00')
       const put = await change('PUT', `/invoices/${id}`, { title: 'B', status: 'sent', total: '9.00' })
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.equal((await change('DELETE', `/lines/${lowest}`)).statusCode, 204)
     })
 
-    it('reflects a cascading deletion, in one revision; 204 if the cascade also deletes its own row', async () => {
+    it('reflects a cascading deletion with one new revision; 204 if the cascade deletes the row itself', async () => {
       const [id, good] = [await invoice(), await create('/goods', { name: 'Desk' })]
       await line(id, '5.00', { goodId: good })
       await line(id, '3.00', { goodId: good })
@@ -148,7 +148,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/invoices?total=x' })).statusCode, 400)
     })
 
-    it('is included in the report, which can be filtered by it', async () => {
+    it('is a column of the report, and can filter it', async () => {
       const id = await invoice()
       await line(id, '8123.45')
       const kind = reportKinds(definition).find(({ name }) => name === 'invoices') as ReportKind
@@ -185,7 +185,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('is included in expansions and in events of its row', async () => {
+    it('is included in expanded rows and in events of its row', async () => {
       const { db } = service
       const listener = { id: 'cli_listener', name: 'Listener', scopes: scopes.split(' ') }
       await createClient(db, seal, definition.scopes, { ...listener, grants: ['client_credentials'] })
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('a sum over rows that one deletion deletes together', () => {
+  describe('a sum over rows that are deleted together', () => {
     const orders = collection({
       path: '/orders',
       noun: 'order',

@@ -52,7 +52,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/invoices?sort=overdue' })).statusCode, 400)
     })
 
-    it('as a filter, selects exactly the rows that show that value, whatever their status and due day', async () => {
+    it('as a filter, selects exactly the rows in which it has that value, for every status and due day', async () => {
       const days = ['2026-02-28', '2026-03-01', '2026-03-02', undefined]
       for (const status of ['draft', 'sent', 'paid']) for (const due of days) await create({ status, due })
       const rows: { id: number; overdue: boolean }[] = (await send({ url: '/invoices?limit=100' })).json()
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
         assert.equal(later.json().find((row: { id: number }) => row.id === id).overdue, true)
         assert.ok((await idsOf('overdue=true')).includes(id))
         assert.equal((await send({ url, headers: { 'if-match': '"1.2026-03-01"' } })).statusCode, 412)
-        // The precondition compares the revision, which does not change with the day.
+        // In a write, If-Match compares only the revision, which does not change with the day.
         const changed = await send({
           ...{ method: 'PATCH', url, payload: { title: 'B' } },
           headers: { 'if-match': '"1.2026-03-01"' },

@@ -5,12 +5,13 @@ import { Type } from 'typebox'
 import { service as define } from '../../../src/definition/service.ts'
 import { Line } from '../../../src/http/text-rules.ts'
 import { collection } from '../../../src/resources/collection.ts'
+import { nextNumber } from '../../../src/resources/constraints/counted.ts'
 import type { CreationContext } from '../../../src/resources/constraints/creation.ts'
 import { Title } from '../../../src/resources/field-types.ts'
 import { appOn, type TestApp } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 
-/** Returns the reference of a new row; a test may replace this function for one request. */
+/** `reference` returns the reference of a new row; a test may replace it for one request. */
 const made = { reference: (_: CreationContext): Promise<string> | string => '' }
 const usual = async ({ next }: CreationContext) => `R-${await next('invoices')}`
 
@@ -52,7 +53,7 @@ forEachEngine((engine) => {
     }
     made.reference = usual
 
-    it('201 with consecutive numbers for concurrent creations, even if others are refused', async () => {
+    it('201 with consecutive numbers for concurrent creations, even if some creations are refused', async () => {
       assert.equal((await post({ title: 'A', code: 'taken' })).json().reference, 'R-1')
       const bodies = Array.from({ length: 24 }, (_, at) => {
         if (at % 4 === 1) return { title: 'A', code: 'taken' }
@@ -82,7 +83,7 @@ forEachEngine((engine) => {
       assert.equal(await following(), before + 2)
     })
 
-    it('a body with its own reference uses no number from that counter', async () => {
+    it('a body that contains a reference uses no number', async () => {
       const before = await following()
       assert.equal((await post({ title: 'A', reference: 'Own' })).json().reference, 'Own')
       assert.equal(await following(), before + 1)
@@ -98,7 +99,7 @@ forEachEngine((engine) => {
         /next\(\) needs the name of a counter/,
       ],
     ] satisfies [string, typeof made.reference, RegExp][]) {
-      it(`500 for a function that ${what}; nothing is stored, and its number is used for the next row`, async () => {
+      it(`500 for a function that ${what}; nothing is stored, and the next row gets the next number`, async () => {
         const before = await following()
         const rows = await count()
         made.reference = reference
@@ -110,6 +111,25 @@ forEachEngine((engine) => {
         assert.match(`${fault?.message}`, /^\/invoices: (defaults\.reference|set or defaults) /)
         assert.match(String((fault?.cause as Error | undefined)?.message ?? fault?.message), cause)
         assert.equal(await following(), before + 1)
+      })
+    }
+
+    if (engine.name === 'postgres') {
+      it('503 if another transaction locks the counter for longer than the lock timeout', async () => {
+        const [held, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+        const holding = service.db.write(async (tx) => {
+          await nextNumber(tx, 'invoices')
+          held.resolve()
+          await released.promise
+        })
+        await held.promise
+        const answer = await post({ title: 'A' }).finally(released.resolve)
+        await holding
+        assert.deepEqual([answer.statusCode, answer.headers['retry-after'] !== undefined], [503, true], answer.body)
+        assert.deepEqual(
+          service.faults.splice(0).map((fault) => (fault as { code?: string }).code),
+          ['55P03'],
+        )
       })
     }
 

@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       assert.ok(!('code' in made))
     })
 
-    it('200 for a PUT that omits these values or sends a field in `set`; the stored values stay the same', async () => {
+    it('200 for a PUT that omits these fields or sends one in `set`; they keep their stored values', async () => {
       const { id } = await create({ title: 'A', status: 'sent' })
       service.clock.now += 1_000
       const put = await change('PUT', id, { title: 'B', region: 'us', openedAt: 7 })
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       service.clock.now -= 1_000
     })
 
-    it('200 for a PATCH of fields in `set`, which are ignored, or null in optional ones, 400 in others', async () => {
+    it('200 for a PATCH: fields in `set` are ignored, null removes optional fields; 400 for other nulls', async () => {
       const { id } = await create()
       const patched = await change('PATCH', id, { region: 'us', openedAt: null, due: null, tags: null })
       const { due: _, tags: __, ...rest } = filled

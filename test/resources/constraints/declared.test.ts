@@ -189,7 +189,7 @@ describe('constraints in a declaration', () => {
     })
   }
 
-  it('accepts tuples alongside single fields, including a field with a default', () => {
+  it('accepts tuples alongside single fields; a tuple may include a field with a default', () => {
     const unique = ['code', ['tenant', 'name'], ['tenant', 'state', 'start'], ['site', 'tenant']]
     const { declaration } = declare({ unique })
     assert.deepEqual([declaration.unique, declaration.tuples.length], [['code'], 3])

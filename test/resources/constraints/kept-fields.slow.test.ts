@@ -29,7 +29,9 @@ const cards = collection({
   immutable: ['tenant', 'openedAt', 'place', 'level'],
   links: ({ id }) => ({ self: { href: `/cards/${id}` } }),
 })
-/** It has neither links nor optional fields, so responses contain the whole row except its write-only field. */
+/**
+ * This collection has neither links nor optional fields, so responses contain every field except the write-only one.
+ */
 const keys = collection({
   path: '/keys',
   noun: 'key',
@@ -59,10 +61,10 @@ forEachEngine((engine) => {
       .executeTakeFirst()) as unknown as Record<string, unknown>
 
   describe('a write-only field', () => {
-    // A random id may contain these characters, so only whole words count.
+    // Matches only whole words, because a random id may contain these characters.
     const hasNone = (body: string) => assert.doesNotMatch(body, /\b(1234|4321|pin|hint)\b|top-secret|"secret"/)
 
-    it('is stored, but absent from responses to POST, GET, PUT, PATCH, from lists and events (T-API-04)', async () => {
+    it('is stored, but absent from responses, lists and events (T-API-04)', async () => {
       const subscription = { event: 'card.*', callbackUrl: 'http://127.0.0.1:9/cards' }
       const hook = await send({ method: 'POST', url: '/api/webhooks', payload: subscription })
       assert.equal(hook.statusCode, 201, hook.body)
@@ -191,7 +193,7 @@ forEachEngine((engine) => {
       assert.equal((await change('PUT', id, { title: 'B', openedAt: fixed.openedAt })).statusCode, 422)
     })
 
-    it('404 for a PUT to a missing row, 412 for an outdated tag', async () => {
+    it('404 for a PUT to a missing row, 412 if If-Match does not match', async () => {
       const payload = { title: 'B', tenant: 'north' }
       assert.equal((await change('PUT', 987_654, payload)).statusCode, 404)
       const { id } = await create()

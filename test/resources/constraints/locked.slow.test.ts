@@ -98,14 +98,14 @@ forEachEngine((engine) => {
       assert.deepEqual(await stored(url), before)
     })
 
-    it('200 for the change into the locked state, 409 for a change out of it', async () => {
+    it('200 for a change that locks the row, 409 for a change that would unlock it', async () => {
       const url = await create('/invoices', { customerId: await customer(), status: 'sent' })
       const paid = await send({ method: 'PATCH', url, payload: { status: 'paid' } })
       assert.deepEqual([paid.statusCode, paid.json().status], [200, 'paid'])
       assert.deepEqual(await codeOf({ method: 'PATCH', url, payload: { status: 'sent' } }), [409, 'RESOURCE_LOCKED'])
     })
 
-    it('404 for a missing row and 412 for an outdated tag take precedence over 409', async () => {
+    it('404 for a missing row and 412 for a different If-Match tag take precedence over 409', async () => {
       const customerId = await customer()
       const url = await create('/invoices', { customerId, status: 'paid' })
       const [outdated, current] = [{ 'if-match': '"7"' }, { 'if-match': '"1"' }]
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('409 for a deletion that would delete or release a locked row; nothing is deleted', async () => {
+    it('409 for a deletion that would delete a locked row or clear its reference; nothing is deleted', async () => {
       const [owner, payer] = [await customer(), await customer()]
       const free = await create('/invoices', { customerId: owner, status: 'draft' })
       const paid = await create('/invoices', { customerId: owner, payerId: payer, status: 'paid' })
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url })).statusCode, 404)
     })
 
-    it('200 for only one of many concurrent changes into the locked state, 409 for the others', async () => {
+    it('200 for only one of many concurrent changes that lock the row, 409 for the others', async () => {
       const url = await create('/invoices', { customerId: await customer(), status: 'draft' })
       const paid = Array.from({ length: 8 }, () => send({ method: 'PATCH', url, payload: { status: 'paid' } }))
       const codes = (await Promise.all(paid)).map(({ statusCode }) => statusCode)
@@ -163,7 +163,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'GET', url })).headers.etag, '"2"')
     })
 
-    it('409 RESOURCE_LOCKED while a related row meets the condition, also for rows under the locked row', async () => {
+    it('409 RESOURCE_LOCKED while a related row meets the condition, also for remarks on a locked entry', async () => {
       const period = (isClosed: boolean, year: number) => create('/periods', { isClosed, year })
       const idOf = (url: string) => Number(url.split('/')[2])
       const [open, closed, old] = [await period(false, 2026), await period(true, 2026), await period(true, 2019)]
@@ -199,7 +199,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'DELETE', url: open })).statusCode, 409)
     })
 
-    it('200 or 409 for changes that race with the closing of the related row; only those with 200 apply', async () => {
+    it('200 or 409 for changes while a related row is being closed; only those with 200 are stored', async () => {
       const period = await create('/periods', { isClosed: false, year: 2026 })
       const periodId = Number(period.split('/')[2])
       const urls = await Promise.all(Array.from({ length: 4 }, () => create('/entries', { periodId, text: 'Work' })))
@@ -245,7 +245,7 @@ forEachEngine((engine) => {
   })
 })
 
-describe('a definition with locked rows', () => {
+describe('a definition with locked rows or a time zone', () => {
   const declare = (locked: unknown) => () =>
     collection({
       path: '/notes',

@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.equal(await count(), before)
     })
 
-    it('201 if they hold: they get undefined for absent fields, the defaults, and instants in UTC', async () => {
+    it('are given undefined for absent fields, the defaults, and instants in UTC', async () => {
       await create({ end: undefined })
       await create({ guests: ['a'] })
       await create({ start: '2026-03-01T14:00:00+02:00', end: '2026-03-01T12:00:00Z' })
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('422 does not use up the Idempotency-Key', async () => {
+    it('a 422 response does not use up the Idempotency-Key', async () => {
       const headers = { 'idempotency-key': 'rules-1' }
       const early = { ...booking, end: '2026-03-01T11:00:00Z' }
       assert.equal((await send({ method: 'POST', url, payload: early, headers })).statusCode, 422)

@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       { field: 'email', message: 'is in use already together with tenant' },
     ]
 
-    it('409 naming the fields, ignoring the case of text; 201 if at least one of them differs', async () => {
+    it('409 naming the fields if all are equal, ignoring the case of text; 201 if at least one differs', async () => {
       await create(north)
       const answer = await post({ tenant: 'North', email: 'ADA@example.com' })
       const { errorCode, detail, errors } = answer.json()

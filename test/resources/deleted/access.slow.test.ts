@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     const update = (id: number, change: string) =>
       service.db.write((tx) => sql`update resource_notes set ${sql.raw(change)} where id = ${id}`.execute(tx))
 
-    it('200 with the rows that the caller could write before the deletion, whatever fields the rules compare', async () => {
+    it('200 listing the rows that the caller could write before deletion, for rules on any field type', async () => {
       const folderId = await folder()
       const changes = [
         ...['size = 99', 'size = 100', 'size = null', 'amount = 100000', 'amount = 100001', 'rate = 0.5'],
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('404 for a restore and an erasure by a caller who could not read the row, also with the scope admin', async () => {
+    it('404 for a restore or final deletion by a caller who could not read the row, even as admin', async () => {
       const id = await note('crm_north', await folder())
       await removed('crm_north', `/notes/${id}`)
       for (const sender of [as('crm_south'), as('cli_none', 'admin')]) {
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       assert.equal(await restore('crm_north', id), 201)
     })
 
-    it('keeps the original creator when another user restores the row', async () => {
+    it('keep their createdBy when another client restores them', async () => {
       const id = await note('crm_north', await folder())
       await update(id, "created_by = 'client:first'")
       await removed('crm_north', `/notes/${id}`)
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
       assert.equal(answer.json().createdBy, 'client:first')
     })
 
-    it('applies the rules of the row that a deleted row refers to, and hides it while that row is deleted', async () => {
+    it('follow the rules of the row they refer to, and are hidden while that row is deleted too', async () => {
       const noteId = await note('crm_north', await folder())
       const pageId = await create('crm_north', '/pages', { noteId, text: 'Page' })
       await removed('crm_north', `/pages/${pageId}`)
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
       assert.equal(await restore('crm_north', pageId, 'pages'), 201)
     })
 
-    it('409 RESOURCE_LOCKED for a row that no one could add now', async () => {
+    it('409 RESOURCE_LOCKED for restoring a row whose referenced row is now locked', async () => {
       const noteId = await note('crm_north', await folder())
       const pageId = await create('crm_north', '/pages', { noteId, text: 'Page' })
       await removed('crm_north', `/pages/${pageId}`)
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await idsOf('crm_north', 'pages'), [pageId])
     })
 
-    it('200 with full pages, although the caller cannot see the rows between them', async () => {
+    it('200 with full pages, even if the caller cannot see every second row', async () => {
       const folderId = await folder()
       const before = (await idsOf('crm_south')).length
       const own: number[] = []

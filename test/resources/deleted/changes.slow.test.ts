@@ -19,10 +19,10 @@ const renamed = notes(Type.Object({ reference: Line(1, 20), total, code }), {
 })
 
 forEachEngine((engine) => {
-  describe('deleted rows after a change of the declaration', () => {
+  describe('restoring a deleted row after its declaration has changed', () => {
     const { state, start } = successiveAppsOn(engine)
 
-    /** Creates a note with the earlier declaration, deletes it and returns the path of its restore. */
+    /** Creates a note with the earlier declaration, deletes it, and returns the path that restores it. */
     const deleted = async () => {
       const { service: app } = await start(earlier)
       const payload = { number: 'A-1', total: 24.5, code: 'x' }
@@ -35,7 +35,7 @@ forEachEngine((engine) => {
     const thoroughly = (definition: typeof earlier, options: object) =>
       migrateThoroughly(state.db, { tables: definition.tables, exclude: async () => () => {}, ...options })
 
-    it('201 with the values of a renamed field, before and after its column is renamed', async () => {
+    it('201 with the value of a renamed field, before and after its column is renamed', async () => {
       for (const isTidy of [false, true]) {
         const url = await deleted()
         const { service: app } = await start(renamed)
@@ -50,7 +50,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('201 without an optional field that no longer exists', async () => {
+    it('201 without the value of an optional field that was removed', async () => {
       const url = await deleted()
       const fewer = notes(Type.Object({ number: Line(1, 20), total }))
       await thoroughly(fewer, { allowDataLoss: true })
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
       assert.deepEqual([answer.statusCode, answer.json().code], [201, undefined])
     })
 
-    it('422 naming a field whose type has changed, and the list shows the row without it', async () => {
+    it('422 naming a field whose type has changed; the list shows the row without that field', async () => {
       const url = await deleted()
       const converted = notes(Type.Object({ number: Line(1, 20), total: Decimal(9, 2), code }), {
         migrate: { convert: { total: (old: number) => old.toFixed(2) } },
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       assert.equal((await listed(app)).length, 1)
     })
 
-    it('422 naming a required field that was added; 201 if it has a default', async () => {
+    it('422 naming a newly required field; 201 once it has a default', async () => {
       const url = await deleted()
       const added = Type.Object({ number: Line(1, 20), total, code, kind: Type.Enum(['a', 'b']) })
       const { service: app } = await start(notes(added))
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       assert.deepEqual([second.statusCode, second.json().kind], [201, 'a'])
     })
 
-    it('422 for a rule that was added', async () => {
+    it('422 if the restored row would break a new rule', async () => {
       const url = await deleted()
       const ruled = notes(Type.Object({ number: Line(1, 20), total, code }), {
         rules: [
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       assert.deepEqual([answer.statusCode, answer.json().errors[0].field], [422, 'total'])
     })
 
-    it('404 once the option is removed, and for the rows of a dropped table', async () => {
+    it('404 once `keepDeleted` is removed; dropping the table removes its deleted rows', async () => {
       const url = await deleted()
       const body = Type.Object({ number: Line(1, 20), total, code })
       const { service: app } = await start(service({ resources: [collection({ path: '/notes', noun: 'note', body })] }))

@@ -6,7 +6,7 @@ import { collection, Title, Type } from '../../../src/plinth.ts'
 const declared = (options: object) => () =>
   collection({ path: '/notes', noun: 'note', body: Type.Object({ title: Title }), ...options })
 
-describe('the option keepDeleted', () => {
+describe('the `keepDeleted` option', () => {
   for (const keepDeleted of ['1 hour', '48 hours', '1 day', '30 days', '365 days'] as const)
     it(`accepts ${keepDeleted}`, () => assert.ok(declared({ keepDeleted })()))
 
@@ -14,13 +14,13 @@ describe('the option keepDeleted', () => {
     it(`rejects ${JSON.stringify(keepDeleted)}`, () =>
       assert.throws(declared({ keepDeleted }), /keepDeleted must be from '1 hour' to '365 days', such as '30 days'/))
 
-  it('rejects a collection whose rows no operation shows', () =>
+  it('is rejected for a collection without the operations `read` and `list`', () =>
     assert.throws(
       declared({ keepDeleted: '1 day', operations: ['create', 'remove'] }),
       /keepDeleted needs the operation/,
     ))
 
-  it('applies to the built-in products and books, but never to users', () => {
+  it('is set for the built-in products and books, but not for users', () => {
     const kept = builtIn.collections.filter(({ declaration }) => declaration.keepDeletedMs !== undefined)
     assert.deepEqual(
       kept.map(({ declaration }) => declaration.name),

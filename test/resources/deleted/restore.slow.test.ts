@@ -61,7 +61,7 @@ forEachEngine((engine) => {
         pin: '1234',
       }
 
-      it('201 with the same id, values and createdAt, a new revision and the location', async () => {
+      it('201 with Location, the same id, values and createdAt, and a new revision', async () => {
         const id = await invoice(await customer(), full)
         const before = await send({ url: `/invoices/${id}` })
         assert.equal(before.headers.etag, '"1"')
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
         assert.deepEqual([after.headers.etag, after.body], [answer.headers.etag, answer.body])
       })
 
-      it('keeps write-only and hidden values, and shows them to no one who could not see them', async () => {
+      it('restores write-only and hidden values, which neither the list nor the response shows', async () => {
         const customerId = await customer({ notes: 'Confidential' })
         const id = await invoice(customerId, full)
         await remove(`/customers/${customerId}`)
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
         assert.deepEqual(rows, [{ pin: '1234' }])
       })
 
-      it('finds the row by its filters, sorts and search again', async () => {
+      it('makes the row appear in filtered, sorted and searched lists again', async () => {
         const id = await invoice(await customer(), { reference: 'Größe 7' })
         await remove(`/invoices/${id}`)
         await restore('invoices', id)
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
           )
       })
 
-      it('gives each deletion and restore a tag that no earlier revision had', async () => {
+      it('gives the row an entity tag that no earlier revision had', async () => {
         const id = await invoice(await customer())
         const tags = [(await send({ url: `/invoices/${id}` })).headers.etag]
         for (let turn = 0; turn < 3; turn++) {
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('updates the sums and counts over the row, and starts those of the row at zero', async () => {
+      it('updates sums and counts that include the row; the row’s own sums and counts start at zero', async () => {
         const id = await invoice(await customer())
         const [one, two] = [await line(id), await line(id, '4.00')]
         const totals = async () => {
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await totals(), [1, '4.00'])
       })
 
-      it('restores rows of a cascade one by one, the row that they refer to first', async () => {
+      it('restores each row of a cascade separately; 422 until the row that it refers to is restored', async () => {
         const customerId = await customer()
         const id = await invoice(customerId)
         const lineId = await line(id)
@@ -176,7 +176,7 @@ forEachEngine((engine) => {
         assert.equal((await send({ url: `/invoices/${id}` })).json().lineCount, 1)
       })
 
-      it('422 for a reference to a row that was deleted meanwhile; the row can be restored later', async () => {
+      it('422 if a referenced row has been deleted since; 201 once that row is restored', async () => {
         const customerId = await customer()
         const id = await invoice(customerId)
         await remove(`/invoices/${id}`)
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
         assert.equal((await restore('invoices', id)).statusCode, 201)
       })
 
-      it('409 for a unique value that another row has by now', async () => {
+      it('409 if another row now has the unique value; 201 once that row is deleted', async () => {
         const email = `ada${++made}@example.com`
         const id = await customer({ email })
         await remove(`/customers/${id}`)
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
         assert.equal((await restore('customers', id)).statusCode, 201)
       })
 
-      it('404 for a row that exists, was restored, was never there or belongs to another resource', async () => {
+      it('404 for a row that was not deleted, was restored, never existed or belongs to another resource', async () => {
         const id = await invoice(await customer())
         refused(await restore('invoices', id), 404, 'RESOURCE_NOT_FOUND')
         await remove(`/invoices/${id}`)
@@ -209,7 +209,7 @@ forEachEngine((engine) => {
         refused(await restore('invoices', 2 ** 40), 404, 'RESOURCE_NOT_FOUND')
       })
 
-      it('400 for an id of another form', async () => {
+      it('400 for an id that is not of the resource’s type', async () => {
         assert.equal((await restore('invoices', 'x')).statusCode, 400)
         assert.equal((await restore('customers', 7)).statusCode, 400)
       })
@@ -223,7 +223,7 @@ forEachEngine((engine) => {
         assert.deepEqual(kept, [])
       })
 
-      it('one 201 and 404 for the others when ten requests restore a row', async () => {
+      it('201 for one of ten concurrent requests, 404 for the others', async () => {
         const id = await invoice(await customer())
         await remove(`/invoices/${id}`)
         const answers = await Promise.all(Array.from({ length: 10 }, () => restore('invoices', id)))
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
         assert.deepEqual(statuses, [201, ...Array(9).fill(404)])
       })
 
-      it('leaves the row either stored or kept when requests delete and restore it at once', async () => {
+      it('leaves the row stored or deleted, but not both, after concurrent deletions and restores', async () => {
         const id = await invoice(await customer())
         await Promise.all(
           Array.from({ length: 20 }, (_, at) =>
@@ -242,7 +242,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await idsOf('invoices'), isStored ? [] : [id])
       })
 
-      it('201 with the first response when a restore is repeated with its Idempotency-Key', async () => {
+      it('201 with the first response when a restore is repeated with the same Idempotency-Key', async () => {
         const id = await invoice(await customer())
         await remove(`/invoices/${id}`)
         const headers = { 'idempotency-key': `restore-${id}` }
@@ -252,7 +252,7 @@ forEachEngine((engine) => {
         assert.equal(second.headers['idempotent-replayed'], 'true')
       })
 
-      it('403 without the write scope, for each route', async () => {
+      it('403 without the write scope, also for the list and the final deletion', async () => {
         const id = await invoice(await customer())
         await remove(`/invoices/${id}`)
         const lacking = scopes.replace('invoices:write', '')
@@ -267,7 +267,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/deleted/{resource}', () => {
-      it('200 with the items as lists show them, when and by whom they were deleted, and when they expire', async () => {
+      it('200 with each row as listed before, without links, and with deletedAt, deletedBy and expiresAt', async () => {
         const id = await invoice(await customer(), { tags: ['x'] })
         const [item] = (await send({ url: '/invoices?limit=200&sort=-id' })).json()
         const { _links, ...resource } = item
@@ -284,7 +284,7 @@ forEachEngine((engine) => {
         ])
       })
 
-      it('200 with pages, newest first, in both directions', async () => {
+      it('200 with each row on exactly one page; the pages are linked in both directions', async () => {
         const customerId = await customer()
         const ids: number[] = []
         for (let turn = 0; turn < 7; turn++) {
@@ -331,14 +331,14 @@ forEachEngine((engine) => {
         refused(await send({ url: '/api/deleted/invoices', scopes: lacking }), 403, 'ACCESS_DENIED')
       })
 
-      it('400 for a cursor of another list', async () => {
+      it('400 for a cursor that does not belong to this list', async () => {
         const cursor = Buffer.from(JSON.stringify(['x', 0, 'a', 'b'])).toString('base64url')
         assert.equal(await status(`/api/deleted/invoices?cursor=${cursor}`), 400)
       })
     })
 
-    describe('after the time of keepDeleted', () => {
-      it('404 and an empty list; the sweep removes the row', async () => {
+    describe('once keepDeleted has elapsed', () => {
+      it('404 for a restore, and the list omits the row; the sweep removes it', async () => {
         const customerId = await customer()
         const ids = [await invoice(customerId), await invoice(customerId)]
         await remove(`/invoices/${ids[0]}`)
@@ -356,7 +356,7 @@ forEachEngine((engine) => {
     })
 
     describe('DELETE /api/deleted/{resource}/{id}', () => {
-      it('204, and 404 for a restore; 404 when it is repeated', async () => {
+      it('204, then 404 for the same request and for a restore', async () => {
         const id = await customer()
         await remove(`/customers/${id}`)
         await remove(`/api/deleted/customers/${id}`)
@@ -366,8 +366,8 @@ forEachEngine((engine) => {
       })
     })
 
-    describe('in a version with a view', () => {
-      it('200 and 201 with the names of the view; hidden fields keep their values', async () => {
+    describe('deleted rows in a version with a view', () => {
+      it('200 for the list and 201 for a restore, with the view’s names; hidden fields keep their values', async () => {
         const id = await invoice(await customer(), { reference: 'V-1', amount: '12.34' })
         await remove(`/v2/invoices/${id}`)
         const { items } = (await send({ url: '/v2/api/deleted/invoices' })).json()

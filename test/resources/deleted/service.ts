@@ -55,7 +55,7 @@ const folders = collection({
   body: Type.Object({ name: Title }),
 })
 
-/** Each tenant has its own notes, and their pages have the rules of the note. */
+/** Each tenant has its own notes. A page has the access rules of its note. */
 const notes = collection({
   path: '/notes',
   noun: 'note',

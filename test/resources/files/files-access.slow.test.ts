@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { collection, DefinitionError, File, Line, plinth, Type } from '../../../src/plinth.ts'
 import { appOn, token } from '../../support/app.ts'
 import { forEachEngine, onSqlite } from '../../support/engines.ts'
+import { form, formHeaders } from '../../support/forms.ts'
 
 const types = ['application/pdf', 'image/png']
 const scan = Type.Optional(File({ maxBytes: 10_000, types }))
@@ -31,7 +32,7 @@ forEachEngine((engine) => {
         ...(Buffer.isBuffer(payload) && { headers: { 'content-type': 'application/pdf' } }),
       })
 
-    it('404 for the file of a row that the caller cannot read, in every method, as for a row that does not exist', async () => {
+    it('404 for every method on the file of a row that the caller cannot read, as for a missing row', async () => {
       const { id } = (await call('north', 'POST', '/notes', { status: 'open' })).json()
       assert.equal((await call('north', 'PUT', `/notes/${id}/scan`, pdf)).statusCode, 201)
       for (const method of ['GET', 'HEAD', 'PUT', 'DELETE'] as const) {
@@ -46,7 +47,7 @@ forEachEngine((engine) => {
       assert.equal((await call('north', 'GET', `/notes/${id}/scan`)).statusCode, 200)
     })
 
-    it('403 to change the file of a row that the caller can only read, and nothing is stored', async () => {
+    it('403 for PUT and DELETE of a file in a row that the caller can only read; nothing is stored', async () => {
       const { id } = (await call('north', 'POST', '/notes', { status: 'open' })).json()
       await call('north', 'PUT', `/notes/${id}/scan`, pdf)
       const { revision, ...row } = (await call('north', 'GET', `/notes/${id}`)).json()
@@ -65,9 +66,32 @@ forEachEngine((engine) => {
     })
   })
 
+  describe('forms under access rules', () => {
+    const service = appOn(engine, { definition, requireIfMatch: true })
+    const send = (tenant: string, method: 'POST' | 'PATCH', url: string, json: object, headers: object = {}) =>
+      service.send({
+        ...{ method, url, token: token('notes:read notes:write', `cli_${tenant}`) },
+        payload: form(['json', json], ['scan', pdf]),
+        headers: { ...formHeaders, ...headers },
+      })
+
+    it('403, 404 and 428 for rows that the caller cannot write or read, or without If-Match; no file remains', async () => {
+      const created = await send('north', 'POST', '/notes', { status: 'open' })
+      assert.equal(created.statusCode, 201, created.body)
+      const url = `/notes/${created.json().id}`
+      const ifMatch = { 'if-match': '"1"' }
+      assert.equal((await send('north', 'PATCH', url, {})).statusCode, 428)
+      assert.equal((await send('south', 'PATCH', url, {}, ifMatch)).statusCode, 404)
+      assert.equal((await send('north', 'POST', '/notes', { status: 'closed' })).statusCode, 403)
+      assert.equal((await send('north', 'PATCH', url, { status: 'closed' }, ifMatch)).statusCode, 403)
+      assert.equal((await service.results.keys()).length, 1)
+      assert.equal((await send('north', 'PATCH', url, {}, ifMatch)).statusCode, 200)
+    })
+  })
+
   describe('files under PLINTH_REQUIRE_IF_MATCH', () => {
     const service = appOn(engine, { definition, requireIfMatch: true })
-    it('428 without a condition', async () => {
+    it('428 for PUT and DELETE without a precondition', async () => {
       const sent = { token: token('notes:read notes:write', 'cli_north') }
       const created = await service.send({ ...sent, method: 'POST', url: '/notes', payload: { status: 'open' } })
       const url = `/notes/${created.json().id}/scan`
@@ -99,13 +123,17 @@ describe('the declaration of a file', () => {
     rejects({ body: Type.Object({ scan: field }) }, /types has application\/x-foo; use .*application\/pdf/)
   })
 
-  it('rejects a required file, a size beyond 5 GiB, and a list without types', () => {
+  it('rejects a required file, a maximum above 5 GiB, and an empty list of types', () => {
     rejects({ body: Type.Object({ scan: File({ maxBytes: 1, types }) }) }, /scan must be Type\.Optional/)
     rejects({ body: Type.Object({ scan: Type.Optional(File({ maxBytes: 2 ** 40, types })) }) }, /maxBytes must be/)
     rejects({ body: Type.Object({ scan: Type.Optional(File({ maxBytes: 1, types: [] })) }) }, /types must be a list/)
   })
 
-  it('rejects a file among filters and in options for values of bodies', () => {
+  it('rejects the name of the JSON part of forms', () => {
+    rejects({ body: Type.Object({ json: scan }) }, /the field json: use another name/)
+  })
+
+  it('rejects a file in `filters`, `writeOnly` and `defaults`', () => {
     rejects({ filters: ['scan'] }, /scan/)
     rejects({ writeOnly: ['scan'] }, /writeOnly cannot include scan/)
     rejects({ defaults: { scan: { type: 'a', bytes: 1, sha256: 'b' } } }, /defaults cannot include scan/)
@@ -113,9 +141,9 @@ describe('the declaration of a file', () => {
 })
 
 onSqlite((engine) => {
-  describe('the document of a file', () => {
+  describe('the OpenAPI document of a file', () => {
     const app = appOn(engine, { definition })
-    it('has binary bodies for each type, every status, and no file in bodies of the row', async () => {
+    it('has a binary body for each type, and all statuses; the row’s request body has no file', async () => {
       const document = (await app.send({ url: '/openapi.json', scopes: null })).json()
       const path = document.paths['/notes/{id}/scan']
       assert.deepEqual(Object.keys(path.put.requestBody.content), types)

@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       return `/notes/${answer.json().id}`
     }
 
-    it('stores, replaces, reads and removes files of one part and of several', async () => {
+    it('are stored, replaced, read and removed, whether uploaded in one part or several', async () => {
       const url = await newNote()
       for (const size of [0, 1_000, 17_000_000]) {
         const bytes = randomBytes(size)
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await store.keys(), [])
     })
 
-    it('leaves neither an object nor an upload after a refusal and after a crash', async () => {
+    it('leave neither an object nor a multipart upload after a rejected or crashed upload', async () => {
       const path = `${await newNote()}/scan`
       const digest = `sha-256=:${createHash('sha256').digest('base64')}:`
       assert.equal((await put(path, randomBytes(9_000_000), { 'repr-digest': digest })).statusCode, 422)

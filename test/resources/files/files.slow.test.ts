@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       `/v2/invoices/${(await post('/v2/invoices', { reference: 'A-1', ...more })).id}`
     const code = (answer: { headers: object }) => (answer.headers as Headers)['x-error-code']
 
-    it('201 for the first upload, with the file in the row, at a new revision', async () => {
+    it('201 for the first upload; the row then describes the file and has a new revision', async () => {
       const url = await newInvoice()
       const bytes = pdf()
       const answer = await put(`${url}/scan`, bytes)
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       assert.equal(row.headers.etag, '"2"')
     })
 
-    it('204 for a replacement, and the old content is no longer served', async () => {
+    it('204 for a replacement; GET then returns the new content', async () => {
       const url = `${await newInvoice()}/scan`
       const [first, second] = [pdf(), pdf()]
       await put(url, first)
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       assert.deepEqual([head.statusCode, head.headers['content-length'], head.body], [200, String(bytes.length), ''])
     })
 
-    it('206 for a range, 416 outside the file, 304 for the same ETag or date', async () => {
+    it('206 for a range, 416 for a range outside the file, 304 for the same ETag or date', async () => {
       const url = `${await newInvoice()}/scan`
       const bytes = pdf()
       await put(url, bytes)
@@ -105,14 +105,14 @@ forEachEngine((engine) => {
       assert.equal((await get(url, { 'if-match': '"other"' })).statusCode, 412)
     })
 
-    it('200 to If-Modified-Since if the row had another file in the same second', async () => {
+    it('200 despite If-Modified-Since if the file was replaced within the same second', async () => {
       const url = `${await newInvoice()}/scan`
       await put(url, pdf())
       await put(url, pdf())
       assert.equal((await get(url, { 'if-modified-since': 'Sun, 01 Mar 2026 12:00:00 GMT' })).statusCode, 200)
     })
 
-    it('412 for If-None-Match: * if there is a file, and for another ETag in If-Match', async () => {
+    it('412 for If-None-Match: * if a file exists, for If-Match: * if none exists, and for another ETag', async () => {
       const url = `${await newInvoice()}/scan`
       const bytes = pdf()
       assert.equal((await put(url, bytes, { 'if-match': '*' })).statusCode, 412)
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       assert.equal((await get(url)).statusCode, 404)
     })
 
-    it('415 for a type that the field does not allow, a coding, and content of another type', async () => {
+    it('415 for a type that the field does not allow, a content coding, and content of another type', async () => {
       const url = `${await newInvoice()}/scan`
       const other = await put(url, pdf(), { 'content-type': 'image/png' })
       assert.deepEqual([other.statusCode, other.headers.accept], [415, 'application/pdf, text/plain'])
@@ -148,7 +148,7 @@ forEachEngine((engine) => {
       assert.equal((await get(url)).headers['content-type'], 'text/plain; charset=utf-8')
     })
 
-    it('422 for another digest than announced, 400 for a malformed one', async () => {
+    it('422 if the content does not match a digest header, 400 for a malformed digest', async () => {
       const url = `${await newInvoice()}/scan`
       const bytes = pdf()
       const digest = `sha-256=:${sha256(bytes)}:`
@@ -159,13 +159,13 @@ forEachEngine((engine) => {
       assert.equal((await put(url, bytes, both)).statusCode, 201)
     })
 
-    it('404 for a row or a file that does not exist, in every method', async () => {
+    it('404 for PUT to a missing row, and for GET and DELETE of a missing file', async () => {
       assert.equal((await put('/v2/invoices/99999/scan', pdf())).statusCode, 404)
       const url = `${await newInvoice()}/scan`
       for (const answer of [await get(url), await remove(url)]) assert.equal(answer.statusCode, 404)
     })
 
-    it('409 for a locked row', async () => {
+    it('409 for an upload to a locked row', async () => {
       const url = await newInvoice({ status: 'paid' })
       const answer = await put(`${url}/scan`, pdf())
       assert.deepEqual([answer.statusCode, code(answer)], [409, 'RESOURCE_LOCKED'])
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       assert.equal((await service.send({ ...request, scopes: null })).statusCode, 401)
     })
 
-    it('ignores the field in bodies of POST, PUT and PATCH', async () => {
+    it('cannot be changed by the bodies of POST, PUT and PATCH, which ignore the field', async () => {
       const value = { type: 'application/pdf', bytes: 1, sha256: 'x' }
       const url = await newInvoice({ scan: value })
       assert.equal((await get(url)).json().scan, undefined)
@@ -199,7 +199,7 @@ forEachEngine((engine) => {
       assert.equal((await get(`${url}/scan`)).statusCode, 404)
     })
 
-    it('serves a renamed field at its new name, and no hidden field', async () => {
+    it('are served under the new name of a renamed field; 404 for a hidden field', async () => {
       const url = await newInvoice()
       const bytes = pdf()
       const viewed = url.replace('v2', 'v1')

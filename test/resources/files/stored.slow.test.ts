@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { request as httpRequest } from 'node:http'
+import { Agent, request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { describe, it } from 'node:test'
@@ -56,13 +56,13 @@ forEachEngine((engine) => {
       const rows = await service.db.read.selectFrom('storedFiles').select('state').execute()
       return rows.map(({ state }) => state).sort()
     }
-    /** Removes every file that no row refers to; returns the number of the others. */
+    /** Removes every file that no row refers to, and returns the number of remaining files. */
     const settled = async () => {
       await sweep(service.clock.now + 3 * hourMs)
       return (await keys()).length
     }
 
-    it('removes a replaced and a deleted file after an hour', async () => {
+    it('are removed an hour after they were replaced or deleted', async () => {
       const before = await settled()
       const url = `${await newPage()}/scan`
       await put(url, pdf())
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.equal(await settled(), before)
     })
 
-    it('keeps a file that another field of the row shares with a deleted one', async () => {
+    it('of one field are kept when another field’s file with the same content is deleted', async () => {
       const before = await settled()
       const url = await newPage()
       const bytes = pdf()
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       assert.ok((await get(`${url}/back`)).rawPayload.equals(bytes))
     })
 
-    it('removes the files of deleted rows, also of those deleted with another row', async () => {
+    it('are removed after their row is deleted, directly or by a cascade', async () => {
       const before = await settled()
       const url = await newPage()
       const { folderId } = (await get(url)).json()
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       assert.equal(await settled(), before)
     })
 
-    it('keeps the file of a deleted row until it is restored, erased or expires', async () => {
+    it('of a deleted row are kept until its final deletion or expiry, and are served after a restore', async () => {
       const before = await settled()
       const bytes = pdf()
       const deleted = async () => {
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.equal((await keys()).length, before)
     })
 
-    it('stores nothing if the upload is refused, also after its last byte', async () => {
+    it('do not remain after a rejected upload, even if it is rejected after the last byte', async () => {
       const before = await settled()
       const url = `${await newPage()}/scan`
       assert.equal((await put(url, randomBytes(3_000))).statusCode, 415)
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await keys()).length, (await states()).includes('uploading')], [before, false])
     })
 
-    it('404 if the row is deleted during the upload, and the file is removed', async () => {
+    it('404 if the row is deleted during the upload; the file is removed', async () => {
       const before = await settled()
       const page = await newPage()
       const body = async function* () {
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.equal((await keys()).length, before)
     })
 
-    it('keeps one file of two concurrent uploads, and both succeed', async () => {
+    it('201 and 204 for two concurrent uploads; only one of the files is kept', async () => {
       const before = await settled()
       const url = `${await newPage()}/scan`
       const answers = await Promise.all([put(url, pdf()), put(url, pdf())])
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
       assert.equal((await get(url)).statusCode, 200)
     })
 
-    it('removes what a crashed upload left behind, and rejects an upload that was abandoned', async () => {
+    it('of a crashed upload are removed; 500 for an upload that was abandoned while in progress', async () => {
       const before = await settled()
       const page = await newPage()
       const owner = { table: 'resource_pages', id: Number(page.slice(7)) }
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal(await settled(), before)
     })
 
-    it('leaves nothing if the client disconnects, and frees its slot', async () => {
+    it('do not remain if the client disconnects, which also frees the upload slot', async () => {
       const before = await settled()
       const url = `${await newPage()}/scan`
       await service.app.listen({ port: 0, host: '127.0.0.1' })
@@ -200,7 +200,7 @@ forEachEngine((engine) => {
       assert.equal((await get(url)).statusCode, 404)
     })
 
-    it('429 for more concurrent uploads than an account may have', async () => {
+    it('429 with Retry-After for a third concurrent upload by one account if the limit is two', async () => {
       const url = `${await newPage()}/scan`
       const started = Promise.withResolvers<void>()
       const released = Promise.withResolvers<void>()
@@ -218,7 +218,7 @@ forEachEngine((engine) => {
       for (const answer of await Promise.all(uploads)) assert.ok(answer.statusCode < 300)
     })
 
-    it('reads the body no faster than it can be stored', async () => {
+    it('are stored while they arrive: at most 4 MB of the body are buffered', async () => {
       const url = `${await newPage()}/scan`
       let [produced, ahead] = [0, 0]
       const chunk = randomBytes(65_536)
@@ -251,7 +251,7 @@ onSqlite((engine) => {
     const patience = { requestTimeout: 500, headersTimeout: 400, connectionsCheckingInterval: 50 }
     const service = appOn(engine, { definition, patience, maxUploads: 1 })
 
-    it('408 if the body does not arrive in time, which leaves nothing and frees the slot', async () => {
+    it('408 if the body does not arrive in time; no file remains, and the upload slot is free again', async () => {
       const scopedAs = { authorization: `Bearer ${token(scopes)}`, 'x-forwarded-proto': 'https' }
       const created = await service.send({ method: 'POST', url: '/notes', scopes, payload: { text: 'a' } })
       const path = `/notes/${created.json().id}/scan`
@@ -276,6 +276,33 @@ onSqlite((engine) => {
         while ((await count()).length > 0) await turn()
       }
       assert.deepEqual(await service.results.keys(), [])
+    })
+  })
+})
+
+onSqlite((engine) => {
+  describe('an upload that is refused while it arrives', () => {
+    const service = appOn(engine, { definition })
+
+    it('415, and the connection serves the next request', async () => {
+      const created = await service.send({ method: 'POST', url: '/notes', scopes, payload: { text: 'a' } })
+      const path = `/notes/${created.json().id}/scan`
+      await service.app.listen({ port: 0, host: '127.0.0.1' })
+      const { port } = service.app.server.address() as AddressInfo
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+      const send = (method: string, headers: object, body?: Buffer) =>
+        new Promise<[status: number | undefined, isReused: boolean]>((resolve, reject) => {
+          const sent = { authorization: `Bearer ${token(scopes)}`, 'x-forwarded-proto': 'https', ...headers }
+          const request = httpRequest({ host: '127.0.0.1', port, path, method, agent, headers: sent })
+          request.once('error', reject).once('response', (response) => {
+            response.resume().once('end', () => resolve([response.statusCode, request.reusedSocket]))
+          })
+          request.end(body)
+        })
+      const headers = { 'content-type': 'application/pdf', 'content-length': '900000' }
+      assert.deepEqual(await send('PUT', headers, randomBytes(900_000)), [415, false])
+      assert.deepEqual(await send('GET', {}), [404, true])
+      agent.destroy()
     })
   })
 })

@@ -40,7 +40,7 @@ describe('the `ids` option', () => {
     assert.equal(invoices.declaration.references.at(-1)?.table, 'resource_invoices')
   })
 
-  it('cannot be uuid in a declaration with the option table or columns', () => {
+  it('cannot be uuid in a declaration with the `table` or `columns` option', () => {
     const refused = new DefinitionError([
       "/invoices: table and columns cannot be combined with ids: 'uuid'; use integer ids",
     ])
@@ -69,7 +69,7 @@ describe('uuidSource', () => {
   const source = (times: number[], bytes: (size: number) => Buffer) =>
     uuidSource({ now: () => times.shift() as number, random: bytes })
 
-  it('returns UUIDs of version 7 and the variant of RFC 9562, with the time and the random bits', () => {
+  it('returns version 7 UUIDs in the variant of RFC 9562, with the given time and random bits', () => {
     const next = source([0x0190_1234_5678], (size) => Buffer.alloc(size, 0xff))
     assert.equal(next(), '01901234-5678-7fff-bfff-ffffffffffff')
     assert.equal(source([5.9], (size) => Buffer.alloc(size))(), '00000000-0005-7000-8000-000000000000')

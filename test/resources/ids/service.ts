@@ -8,14 +8,14 @@ import { Ref } from '../../../src/resources/relations/ref.ts'
 import { report } from '../../../src/resources/reports/report.ts'
 import { view } from '../../../src/resources/views/view.ts'
 
-/** Has integer ids; a collection with UUIDs refers to it. */
+/** Rows with integer ids, to which rows with UUIDs refer. */
 export const countries = collection({
   path: '/countries',
   noun: 'country',
   body: Type.Object({ name: Title }),
 })
 
-/** Has UUIDs; a collection with UUIDs and one with integer ids refer to it. */
+/** Rows with UUIDs, to which rows with UUIDs and rows with integer ids refer. */
 export const customers = collection({
   path: '/customers',
   noun: 'customer',
@@ -50,7 +50,7 @@ export const invoices = collection({
   unique: [['customerId', 'reference']],
 })
 
-/** Rows with integers that refer to rows with UUIDs. */
+/** Rows with integer ids that refer to rows with UUIDs. */
 export const lines = collection({
   path: '/lines',
   noun: 'line',
@@ -87,7 +87,7 @@ export const replies = restricted.collection({
   access: { of: 'ticket' },
 })
 
-/** Its access rule is a condition on the related customer. */
+/** The access rule of visits is a condition on the related customer. */
 export const visits = restricted.collection({
   path: '/visits',
   noun: 'visit',

@@ -9,7 +9,7 @@ import { type TObject, Type } from 'typebox'
 import { service as defined } from '../../../src/definition/service.ts'
 import { folderResults } from '../../../src/files/folder.ts'
 import { Line } from '../../../src/http/text-rules.ts'
-import { inThread } from '../../../src/reports/generate/worker-thread.ts'
+import { renderInThread } from '../../../src/reports/generate/worker-thread.ts'
 import { collection } from '../../../src/resources/collection.ts'
 import { Decimal } from '../../../src/resources/decimal-fields.ts'
 import { Ref } from '../../../src/resources/relations/ref.ts'
@@ -39,7 +39,7 @@ forEachEngine((engine) => {
       return response.json()
     }
     before(async () => {
-      // The app stores its results in a folder that the thread can open.
+      // The app stores its results in a folder that the worker thread can open.
       service.results = results
       for (const name of ['Ada', 'Bob']) customers.push((await add('/customers', { name })).id)
       for (let n = 0; n < 300; n++) {
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       return String(await reportFile(at, type, parameters, options))
     }
 
-    it('contain ids and references in JSON, NDJSON, CSV and XLSX, and can be a PDF', async () => {
+    it('contain ids and references in JSON, NDJSON, CSV and XLSX; a PDF is also generated', async () => {
       const parameters = { fields: ['id', 'customerId'] }
       const expected = invoices.map(({ id, customerId }) => ({ id, customerId }))
       assert.deepEqual(JSON.parse(await file('invoices', parameters, 'json')), expected)
@@ -75,8 +75,8 @@ forEachEngine((engine) => {
       assert.match(await file('invoices', parameters, 'pdf'), /^%PDF-/)
     })
 
-    it('are the same CSV file from a worker thread as from the main thread, sorted by a reference', async () => {
-      const produce = inThread({ databaseUrl: service.db.url, resultsUrl: pathToFileURL(folder).href })
+    it('sorted by a reference, are identical in CSV whether made by a worker thread or the main thread', async () => {
+      const produce = renderInThread({ databaseUrl: service.db.url, resultsUrl: pathToFileURL(folder).href })
       const parameters = { fields: ['id', 'customerId', 'reference'], sort: ['-customerId'] }
       const made = await reportFile(at, 'invoices', parameters, { format: 'csv', produce })
       const here = await reportFile(at, 'invoices', parameters, {
@@ -192,7 +192,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('cannot change the type of their ids in either direction: the migration is refused, and all rows stay', async () => {
+    it('cannot change the type of their ids in either direction; a migration fails, and all rows stay', async () => {
       const body = Type.Object({ name })
       await start(items(body))
       await add(2)
@@ -226,7 +226,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('can get filled, searched and converted fields', async () => {
+    it('can get new fields filled in, become searchable, and have a field converted', async () => {
       await start(items(Type.Object({ name })))
       await add(1_203)
       const filled = items(Type.Object({ name, slug: Line(1, 60), size: Type.Number() }), {
@@ -253,7 +253,7 @@ forEachEngine((engine) => {
       assert.ok((await rows('size')).every(({ size }) => Number(size) === 700))
     })
 
-    it('an interrupted change records the last row that it wrote; the next run completes it', async () => {
+    it('record the last row written by an interrupted change, which the next run completes', async () => {
       await start(items(Type.Object({ name })))
       await add(1_203)
       const definition = () =>
@@ -274,7 +274,7 @@ forEachEngine((engine) => {
       assert.ok((await rows('id, slug')).every(({ id, slug }) => slug === `s-${id}`))
     })
 
-    it('a reference can be changed to another collection with UUIDs, but not to one with integers', async () => {
+    it('can refer to another collection with UUIDs after a change, but not to one with integer ids', async () => {
       const one = collection({ path: '/ones', noun: 'one', ids: 'uuid', body: Type.Object({ name }) })
       const two = collection({ path: '/twos', noun: 'two', ids: 'uuid', body: Type.Object({ name }) })
       const three = collection({ path: '/threes', noun: 'three', body: Type.Object({ name }) })

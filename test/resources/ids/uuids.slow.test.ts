@@ -32,7 +32,7 @@ forEachEngine((engine) => {
   }
 
   describe('a row with a UUID', () => {
-    it('201 with a UUID of version 7 from the clock, greater than the one before, and its location', async () => {
+    it('201 with Location and a version 7 UUID of the current time, greater than the previous one', async () => {
       const made: string[] = []
       for (let n = 0; n < 5; n++) {
         const response = await send('POST', '/customers', { name: `Ada ${n}` })
@@ -58,7 +58,7 @@ forEachEngine((engine) => {
       assert.equal(upper.headers.etag, lower.headers.etag)
     })
 
-    it('400 for a path that is not a UUID, 404 for a missing row', async () => {
+    it('400 for an id that is not a UUID, 404 for a missing row', async () => {
       for (const id of [
         '1',
         'abc',
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await send('DELETE', at)).statusCode, (await send('GET', at)).statusCode], [204, 404])
     })
 
-    it('201 with the same representation and Location when its Idempotency-Key is repeated; only one row is stored', async () => {
+    it('201 with the same row and Location when its Idempotency-Key is repeated; only one row is stored', async () => {
       const key = { 'idempotency-key': `"uuid-${engine.name}"` }
       const first = await send(
         'POST',
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
     before(async () => {
       const [one, other] = [await add('/customers', { name: 'Pages' }), await add('/customers', { name: 'Others' })]
       for (let n = 0; n < 7; n++) {
-        // Several milliseconds, with several rows in most of them.
+        // Creates rows in several milliseconds, more than one in most of them.
         service.clock.now += n % 2
         const body = { customerId: (n % 3 ? one : other).id, reference: `R${n % 3}-${n}`, total: '1.00' }
         const name = n % 3 ? 'Pages' : 'Others'
@@ -181,7 +181,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 for pages sorted by a field of a related row; rows without one come last', async () => {
+    it('200 for pages sorted by a field of a related row; rows without a related row come last', async () => {
       const parent = await add('/customers', { name: 'A parent' })
       for (const name of ['one', 'two', 'three']) await add('/customers', { name, parentId: parent.id })
       for (const sort of ['parent.id', '-parent.id', 'parent.name,-id']) {
@@ -193,7 +193,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 for a cursor whose id is not a UUID', async () => {
+    it('400 for a cursor whose id is not a lower-case UUID', async () => {
       const link = String((await send('GET', '/countries?limit=1')).headers.link)
       assert.ok(link)
       const next = String((await send('GET', '/invoices?limit=1')).headers.link)
@@ -254,7 +254,7 @@ forEachEngine((engine) => {
   })
 
   describe('references to rows with UUIDs', () => {
-    it('201 between rows with integer ids and UUIDs and within a collection; 200 when they are expanded', async () => {
+    it('201 between rows with integer ids and rows with UUIDs, and in one collection; 200 when expanded', async () => {
       const country = await add('/countries', { name: 'Peru' })
       const parent = await add('/customers', { name: 'Parent', countryId: country.id })
       const child = await add('/customers', { name: 'Child', parentId: parent.id.toUpperCase() })
@@ -324,7 +324,7 @@ forEachEngine((engine) => {
       assert.equal((await send('GET', `/visits/${visit.id}`)).json().customerId, undefined)
     })
 
-    it('409 for a duplicate in a tuple with a reference', async () => {
+    it('409 for a duplicate of a unique tuple that includes a reference', async () => {
       const { id } = await add('/customers', { name: 'Twice' })
       await add('/invoices', { reference: 'A', customerId: id, total: '1.00' })
       assert.deepEqual(

@@ -19,7 +19,7 @@ import { forEachEngine } from '../../support/engines.ts'
 const seed = Number(process.env.SEED ?? 20_261_123)
 const now = '2026-03-01T12:00:00.000Z'
 
-/** Every kind of value, created from a number and converted back to the number. */
+/** Every kind of value, with its conversion from a number and back. */
 const kinds = {
   text: {
     schema: () => Line(1, 40),

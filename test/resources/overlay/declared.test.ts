@@ -106,7 +106,7 @@ const refused: [name: string, options: object, message: string][] = [
   ],
 ]
 
-describe('the options table and columns', () => {
+describe('the `table` and `columns` options', () => {
   for (const [name, options, message] of refused) {
     it(`refuse ${name}`, () => {
       assert.throws(() => collection({ ...declared, ...options } as never), {

@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.deepEqual([seen.heading, seen.leaves], ['Dune', 412])
     })
 
-    it('201, 200, 204, 409, 412 and 422 for writes, which leave undeclared columns unchanged', async () => {
+    it('stores writes, refuses others with 409, 412 or 422, and leaves undeclared columns unchanged', async () => {
       await create()
       const { service: app } = await start(definition)
       const send = (method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, payload?: object, headers = {}) =>
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await ids(app, 'q=sol'), [id])
     })
 
-    it('has report files with the names of its fields, which can be filtered by them', async () => {
+    it('has reports with its field names as columns and filters', async () => {
       await create()
       const { service: app } = await start(definition)
       const at = {
@@ -185,7 +185,7 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(await lines({ writerId: 1 }, 'json')), [{ id: 3, title: 'emma' }])
     })
 
-    it('404 for rows of other callers under access rules; createdBy has its own column', async () => {
+    it('404 for rows of other callers under access rules; createdBy is stored in the declared column', async () => {
       await create()
       await run('alter table legacy_books add column created_by integer')
       const body = Type.Object({ title: Line(1, 80), label: Type.Optional(Line(1, 40)) })
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('gets a foreign key for a reference on PostgreSQL; on SQLite, which cannot add one, it is refused', async () => {
+    it('gets a foreign key for a reference on PostgreSQL; SQLite cannot add one, so the start fails', async () => {
       await create()
       await run('alter table legacy_books add column second_id bigint', 'update legacy_books set second_id = 2')
       const people = collection({
@@ -272,7 +272,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send(sent)).statusCode, 409)
     })
 
-    it('can refer to rows with UUIDs in a column of their type, but its own ids must be integers', async () => {
+    it('can refer to rows with UUIDs from a column of the same type, but its own ids must be integers', async () => {
       const owners = collection({
         ...{ path: '/owners', noun: 'owner', ids: 'uuid', body: Type.Object({ name: Line(1, 60) }) },
       })

@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     }
     const onEngine = (sqlite: string, postgres: string) => (isSqlite ? sqlite : postgres)
 
-    it('is refused with every difference from the declaration, column by column', async () => {
+    it('is refused with a list of all columns that differ from the declaration', async () => {
       await run(
         `create table legacy_books (
            book_no ${isSqlite ? 'integer' : 'serial'} primary key,
@@ -172,7 +172,7 @@ forEachEngine((engine) => {
       await start(over(body, { ...named, unique: ['label', ['title', 'pages']] }))
     })
 
-    it('is refused if its ids are out of range, or if a required field has no column and is not filled', async () => {
+    it('is refused if ids are out of range, or if a required field has no column and no `fill` value', async () => {
       await create()
       await run("insert into legacy_books (id, book_title) values (-1, 'No')")
       assert.deepEqual((await refusal(over(fits, named))).slice(1), ['id: must be from 1 to 2147483647, in 1 row'])
@@ -213,7 +213,7 @@ forEachEngine((engine) => {
       assert.match((await refusal(longer))[1] as string, /^book_title \(title\): found character varying\(80\)/)
     })
 
-    it('lets a new field use another of its columns, whose values are then checked', async () => {
+    it('lets a new field use another existing column, and checks the values in it', async () => {
       await create()
       await start(over(fits, named))
       const more = (max: number) =>
@@ -273,7 +273,7 @@ forEachEngine((engine) => {
       await start(over(fits, { ...named, search: ['title'] }))
     })
 
-    it('is left unchanged by a plan, which shows the statements and the numbers of rows', async () => {
+    it('is left unchanged by a migration plan, which lists the statements and the numbers of rows', async () => {
       await run(`create table legacy_books (${key}, book_title text not null, notes text)`)
       await run("insert into legacy_books (book_title) values ('Dune'), ('Emma')")
       const before = await schema()

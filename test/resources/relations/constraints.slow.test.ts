@@ -24,7 +24,6 @@ const invoices = collection({
   immutable: ['customerId', 'correctsId'],
   writeOnly: ['code'],
 })
-/** Has a write-only reference to a customer. */
 const hints = collection({
   path: '/hints',
   noun: 'hint',
@@ -76,7 +75,7 @@ forEachEngine((engine) => {
       assert.equal((await post('/hints', { text: 'x', customerId: 999_999 })).statusCode, 422)
     })
 
-    it('409 for a duplicate in a tuple with a reference, naming both fields', async () => {
+    it('409 for a duplicate tuple that includes a reference, naming both fields', async () => {
       const [one, other] = [await customer(), await customer()]
       const { number } = await invoice(one.id)
       await invoice(other.id, { number })
@@ -103,7 +102,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'PUT', url, payload: { number: ++count } })).json().customerId, id)
     })
 
-    it('204 for a deletion that clears an immutable reference to the row', async () => {
+    it('204 for a deletion that clears an immutable reference to the deleted row', async () => {
       const { id } = await customer()
       const first = await invoice(id)
       const second = await invoice(id, { correctsId: first.id })

@@ -80,7 +80,7 @@ describe('a declaration with references', () => {
   })
 })
 
-describe('the names of relations', () => {
+describe('relations', () => {
   const of = (fields: Record<string, TSchema>, filters: string[] = []) => {
     const body = Type.Object(fields)
     const tickets = collection({ path: '/tickets', noun: 'ticket', body, filters })
@@ -99,7 +99,7 @@ describe('the names of relations', () => {
     )
   })
 
-  it('are refused if a filter is named expand', () => {
+  it('are refused if a filterable field is named expand', () => {
     assert.equal(
       errorOf(of({ expand: Title }, ['expand'])),
       'service: /tickets defines the query parameter expand, which its relations need: rename the field',
@@ -107,7 +107,7 @@ describe('the names of relations', () => {
     of({ expand: Title })()
   })
 
-  it('omit hidden references, and lists of resources that cannot be read or have two references', () => {
+  it('exclude hidden references, lists of unreadable resources, and lists through either of two references', () => {
     const body = Type.Object({ customerId: Ref(customers), name: Title })
     const hidden = collection({
       ...{ path: '/hidden', noun: 'hidden', body },
@@ -125,7 +125,7 @@ describe('the names of relations', () => {
   })
 })
 
-// Compiled but never run: an invalid reference must not compile.
+// Type-checked but never run: an invalid reference is a type error.
 export const wrong = [
   // @ts-expect-error a collection, or 'self'
   () => Ref('customers'),

@@ -26,7 +26,7 @@ const definition = service({ resources, versions: { v1: [topics, links], v2: res
 const scopes = 'users:read users:write topics:write posts:read posts:write links:write'
 
 forEachEngine((engine) => {
-  describe('relations of public resources, and of versions', () => {
+  describe('relations in public resources and in versions', () => {
     const service = appOn(engine, { definition })
     const send: TestApp['send'] = (request) => service.send({ scopes, ...request })
     const create = async (url: string, payload: object) => {
@@ -58,7 +58,7 @@ forEachEngine((engine) => {
       assert.deepEqual([inUse.statusCode, inUse.json().errorCode], [409, 'RESOURCE_IN_USE'])
     })
 
-    it('400 and 404 in a version that does not serve the other resource', async () => {
+    it('400 for `expand` and 404 for the nested list if the version does not serve the other resource', async () => {
       const refused = await send({ url: '/links?expand=post' })
       assert.deepEqual(
         [refused.statusCode, refused.json().errors[0].message],
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/topics/1/links' })).statusCode, 200)
     })
 
-    it('409 for a row in use and 422 for a missing row, even if the version lacks the other resource', async () => {
+    it('409 for a row in use, 422 for a dangling reference, even if the version lacks the other resource', async () => {
       const topic = await create('/topics', { name: 'Used' })
       const author = await create('/v2/users', { name: 'Bob', email: 'bob@example.com' })
       await create('/v2/posts', { topicId: topic.id, authorId: author.id, title: 'T' })

@@ -42,14 +42,14 @@ forEachEngine((engine) => {
     /** Returns a row as it appears in lists. */
     const listed = ({ notes: _, ...row }: Resource) => row
 
-    it('200 with the row that a row refers to, or null without a reference', async () => {
+    it('200 with the referenced row, or null if there is no reference', async () => {
       const first = await read(`/invoices/${rows.first.id}?expand=customer,payer`)
       assert.deepEqual(first, { ...rows.first, customer: listed(rows.ada), payer: listed(rows.bob) })
       const second = await read(`/invoices/${rows.second.id}?expand=payer`)
       assert.deepEqual(second, { ...rows.second, payer: null })
     })
 
-    it('200 with the rows that refer to a row, and with related rows up to three steps away', async () => {
+    it('200 with the rows that refer to a row, and with related rows up to three relations away', async () => {
       assert.deepEqual(await read(`/invoices/${rows.first.id}?expand=lineItems`), {
         ...rows.first,
         lineItems: [rows.line],
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       assert.deepEqual(remark, { ...rows.remark, line: { ...rows.line, invoice } })
     })
 
-    it('200 in the lists of every version, with pages and fields, and in lists under a row', async () => {
+    it('200 for lists in every version, with paging and `fields`, and for lists under a row', async () => {
       const listOf = await read('/invoices?expand=customer&sort=reference&limit=1')
       assert.deepEqual(listOf, [{ ...rows.first, customer: listed(rows.ada) }])
       const enclosed = await read('/v2/invoices?expand=customer&limit=1')
@@ -182,7 +182,7 @@ forEachEngine((engine) => {
       assert.match(answer.json().errors[0].message, /^adds more than 1000 rows: use a smaller limit/)
     })
 
-    it('reads each relation with one statement, regardless of the number of rows', async () => {
+    it('reads each relation with one statement, whatever the limit', async () => {
       let reads = 0
       const prepare: Database['prepare'] = (query) => {
         const prepared = service.db.prepare(query)

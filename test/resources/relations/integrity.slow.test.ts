@@ -28,9 +28,7 @@ forEachEngine((engine) => {
       const errors: { field: string }[] = answer.json().errors ?? []
       assert.deepEqual([answer.statusCode, ...errors.map(({ field }) => field)], [code, ...fields], answer.body)
     }
-    /**
-     * The types and bodies of the events that a request causes; within a millisecond, their ids have no defined order.
-     */
+    /** Returns the events that `work` causes, sorted by type, because ids of the same millisecond have no order. */
     const eventsOf = async (work: () => Promise<unknown>) => {
       const payload = { event: '*', callbackUrl: `http://127.0.0.1:9/${++made}` }
       const registered = await post('/api/webhooks', payload)
@@ -42,8 +40,8 @@ forEachEngine((engine) => {
       return events.map(({ type, body }) => ({ type, body: JSON.parse(body) }))
     }
 
-    describe('POST, PUT and PATCH', () => {
-      it('201 for a reference to an existing row; filtering by its id finds the new row', async () => {
+    describe('GET, POST, PUT and PATCH', () => {
+      it('201 for a reference to an existing row; a filter by this reference finds the new row', async () => {
         const customerId = await customer()
         const id = await invoice(customerId)
         const found = (await send({ url: `/invoices?customerId=${customerId}` })).json()
@@ -89,7 +87,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('422 when a change refers to a missing row; the row stays as it was', async () => {
+      it('422 if a PUT or PATCH refers to a missing row; nothing changes', async () => {
         const url = `/invoices/${await invoice(await customer())}`
         const before = await send({ url })
         refused(await send({ method: 'PATCH', url, payload: { customerId: 999_999 } }), 422, 'customerId')
@@ -114,7 +112,7 @@ forEachEngine((engine) => {
         assert.deepEqual([await patch(customerId), await patch(null)], [customerId, undefined])
       })
 
-      it('201 from a replayed Idempotency-Key, even if the referenced row was deleted', async () => {
+      it('201 for a repeated Idempotency-Key, even if the referenced row was deleted', async () => {
         const customerId = await customer()
         const headers = { 'idempotency-key': `key-${customerId}` }
         const payload = { reference: 'K', customerId }
@@ -137,7 +135,7 @@ forEachEngine((engine) => {
     })
 
     describe('DELETE', () => {
-      it('409 naming the collection and the number of referring rows with restrict; the row remains', async () => {
+      it('409 with restrict: counts the referring rows and names their collection; the row remains', async () => {
         const id = await customer()
         for (let n = 0; n < 3; n++) await invoice(id)
         const answer = await remove(`/customers/${id}`)
@@ -167,7 +165,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('204 with setNull: the remaining row gets a new revision and an event', async () => {
+      it('204 with setNull: the referring row remains, with a new revision and an event', async () => {
         const payerId = await customer()
         const id = await invoice(await customer(), { payerId, total: '9999999999999999.99' })
         const before = await send({ url: `/invoices/${id}` })
@@ -195,7 +193,7 @@ forEachEngine((engine) => {
         assert.equal((await send({ url: `/invoices/${used}` })).json().projectId, undefined)
       })
 
-      it('204 if at most 1,000 dependent rows are deleted, too; 409 if there would be more', async () => {
+      it('204 for a deletion that cascades to 1,000 rows, 409 if there are more', async () => {
         const id = await invoice(await customer())
         await service.db.write((tx) =>
           sql`insert into resource_line_items (invoice_id, text, amount, revision, created_at, updated_at)
@@ -211,7 +209,7 @@ forEachEngine((engine) => {
         assert.deepEqual((await send({ url: '/line-items?amount=500' })).json(), [])
       })
 
-      it('422 for the new row or 409 for the deletion, if a row refers to one that is being deleted', async () => {
+      it('422 for a new row, or 409 for the concurrent deletion of the row that it refers to', async () => {
         const ids = await Promise.all(Array.from({ length: 12 }, customer))
         await Promise.all(
           ids.map(async (id) => {
@@ -226,7 +224,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('are in the report type and, as ids, in OpenAPI, with 409 for DELETE of a row that can be in use', async () => {
+    it('are in the report type and in OpenAPI, which has 409 for DELETE if rows can be in use', async () => {
       const document = (await send({ url: '/openapi.json' })).json()
       assert.ok(document.paths['/customers/{id}'].delete.responses['409'])
       assert.ok(!document.paths['/remarks/{id}'].delete.responses['409'])

@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 with only the rows of this invoice, also when sorted, filtered, narrowed or counted', async () => {
+    it('200 with only the rows of this invoice, also with a sort, a filter, `fields` or an exact count', async () => {
       assert.deepEqual(await amounts(), [3, 1, 2, 1])
       assert.deepEqual(await amounts('?sort=amount'), [1, 1, 2, 3])
       assert.deepEqual(await amounts('?amount=1'), [1, 1])
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await send({ url: `/invoices/${ids.empty}/line-items` })).json(), [])
     })
 
-    it('200 with page links that stay under the invoice', async () => {
+    it('200 with page links under the path of the invoice', async () => {
       const all: number[] = []
       for (let next: string | undefined = `${url()}?limit=3&sort=-amount`; next; ) {
         assert.ok(next.startsWith(url()), next)
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       assert.ok(enclosed.next.startsWith(`/v2${url()}?`), enclosed.next)
     })
 
-    it('400 for a cursor from the list of all line items or of another invoice', async () => {
+    it('400 for a cursor from GET /line-items or from another invoice’s list', async () => {
       const cursorOf = async (list: string) => {
         const { link } = (await send({ url: `${list}?limit=1` })).headers
         return /cursor=([^>&]+)/.exec(String(link))?.[1]
@@ -87,14 +87,14 @@ forEachEngine((engine) => {
       assert.deepEqual([second.statusCode, second.json()[0].text], [200, 'New'])
     })
 
-    it('404 for a missing invoice, 400 for an id that is text', async () => {
+    it('404 for a missing invoice, 400 for an id that is not a number', async () => {
       for (const id of [999_999, 2 ** 40]) {
         assert.equal((await send({ url: `/invoices/${id}/line-items` })).statusCode, 404)
       }
       assert.equal((await send({ url: '/invoices/x/line-items' })).statusCode, 400)
     })
 
-    it('404 for customers/{id}/invoices, because two fields of an invoice refer to customers', async () => {
+    it('404 for /customers/{id}/invoices, because two fields of an invoice refer to customers', async () => {
       assert.equal((await send({ url: `/customers/${ids.customer}/invoices` })).statusCode, 404)
     })
 
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: url(), scopes: null })).statusCode, 401)
     })
 
-    it('is in OpenAPI, with the response schema of the list of all line items', async () => {
+    it('is in OpenAPI, with the same response schema as GET /line-items', async () => {
       const { paths } = (await send({ url: '/openapi.json' })).json()
       const nested = paths['/invoices/{id}/line-items'].get
       assert.equal(nested.operationId, 'listLineItemsOfInvoice')

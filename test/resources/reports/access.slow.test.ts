@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await json('turnover', as('crm_south')), [{ total: '40.00', rows: 1 }])
     })
 
-    it('has no groups, or a sum of zero, for callers without the claim, even with the scope admin', async () => {
+    it('has no groups, or a sum of zero, for callers without a tenant, even with the scope admin', async () => {
       for (const bearer of [as('nobody'), as('boss', ' admin')]) {
         assert.deepEqual(await json('tenants', bearer), [])
         assert.deepEqual(await json('turnover', bearer), [{ total: '0.00', rows: 0 }])
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await json('own-orders', as('crm_south')), [])
     })
 
-    it('200 for the download of a PDF, which counts only the groups that the requester may read', async () => {
+    it('200 for the download of a PDF with one row for each group that the requester may read', async () => {
       const bearer = as('crm_north')
       const requested = await request('tenants', bearer, 'pdf')
       assert.equal(requested.statusCode, 202)

@@ -74,7 +74,7 @@ export function typed() {
 }
 
 describe('report()', () => {
-  it('refuses columns of unknown fields and suggests the nearest name', () => {
+  it('refuses columns of unknown fields, and suggests the nearest field name', () => {
     assert.deepEqual(named({ group: { currency: 'curency' }, show: { total: { sum: 'totals' } } }), [
       `${place}group.currency names 'curency', which is not a field: did you mean currency?`,
       `${place}show.total names 'totals', which is not a field: did you mean total?`,
@@ -116,7 +116,7 @@ describe('report()', () => {
     assert.match(error, /show\.sum names invoiceId, which is no number or decimal/)
   })
 
-  it('refuses unknown date parts and aggregates, and columns in any other form', () => {
+  it('refuses unknown date parts, unknown aggregates and malformed columns', () => {
     const [week = '', two = '', median = '', field = ''] = named({
       group: { week: { week: 'due' }, two: { day: 'due', month: 'due' } },
       show: { median: { median: 'total' }, total: 'total' },
@@ -134,7 +134,7 @@ describe('report()', () => {
     assert.doesNotMatch(error.split('use one of')[1] ?? '', /pin/)
   })
 
-  it('refuses duplicate and invalid names of columns, and more than 50 columns', () => {
+  it('refuses duplicate and invalid column names, and more than 50 columns', () => {
     assert.deepEqual(named({ group: { total: 'currency' }, show: { total: { sum: 'total' } } }), [
       `${place}group and show both have a column total: rename one`,
     ])
@@ -181,7 +181,7 @@ describe('service({ reports })', () => {
     return ''
   }
 
-  it('refuses a report with the name of another', () => {
+  it('refuses two reports with the same name', () => {
     assert.equal(refusalOf([revenue, revenue]), 'service: the report type revenue is declared twice')
     const taken = report(invoices, { name: 'invoices' })
     assert.equal(refusalOf([taken]), 'service: the report type invoices is declared twice')

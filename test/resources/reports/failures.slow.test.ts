@@ -11,7 +11,7 @@ const seats = collection({
   body: Type.Object({ amount: Type.Integer(), weight: Type.Number() }),
 })
 const choice = Type.Object({ choice: Type.Optional(Type.String()) })
-/** What the `where` function of `chosen` returns for each parameter; all but the last are the author's mistakes. */
+/** What the `where` function returns for each value of `choice`. All but the last are mistakes in the definition. */
 const conditions: Record<string, unknown> = {
   ...{ nothing: undefined, empty: {}, text: 'amount', promise: Promise.resolve(true), unknown: { amonut: 1 } },
   ...{ wrong: { amount: 'many' }, none: { amount: null } },
@@ -30,7 +30,7 @@ const definition = define({ resources: [seats], reports: [chosen, sums, weights]
 const scopes = 'seats:read seats:write reports:read reports:write'
 
 forEachEngine((engine) => {
-  describe('conditions and errors of a typed report', () => {
+  describe('a typed report that may fail', () => {
     const service = appOn(engine, { definition })
     const at = { service, definition, scopes }
     before(async () => {
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.equal(task.error?.message, 'The report chosen now has other parameters: request it again')
     })
 
-    it('fails the task, and leaves no file, if a sum exceeds the range of integers or of JSON numbers', async () => {
+    it('fails the task and leaves no file if a sum exceeds the range of safe integers or of floats', async () => {
       const before = await service.results.keys()
       for (const name of ['sums', 'weights']) {
         for (const format of ['json', 'csv']) {
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.equal(await service.results.sweepTemporary(), 0)
     })
 
-    it('409 for its download', async () => {
+    it('409 for the download of a failed report', async () => {
       const { taskId } = (await request('sums', {})).json()
       await attempt(at, taskId)
       const file = await service.send({ url: `/api/reports/${taskId}/download`, scopes })

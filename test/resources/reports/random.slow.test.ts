@@ -21,7 +21,7 @@ const pools: Record<string, readonly unknown[]> = {
   currency: ['EUR', 'USD', 'JPY', undefined],
   total: ['0.00', '-0.05', '0.10', '12.50', '9999999999999999.99', '-9999999999999999.99', '4611686018427387.90'],
   seats: [-3, 0, 7, 2 ** 40, undefined],
-  // Sums of quarters are exact, regardless of the order.
+  // Multiples of 0.25, whose sums are exact in any order.
   weight: [-0.25, 0, 0.5, 1024.75, undefined],
   isOpen: [true, false, undefined],
   sentAt: ['2026-01-31T23:59:59.999Z', '2026-02-01T00:30:00.000+01:00', '2026-11-30T12:00:00.000Z', undefined],

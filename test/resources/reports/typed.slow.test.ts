@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { folderResults } from '../../../src/files/folder.ts'
-import { inThread } from '../../../src/reports/generate/worker-thread.ts'
+import { renderInThread } from '../../../src/reports/generate/worker-thread.ts'
 import { appOn } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 import { attempt, reportFile } from '../../support/report-files.ts'
@@ -61,13 +61,13 @@ forEachEngine((engine) => {
       return { status: response.statusCode, errors: errors.map(({ field, message }) => `${field} ${message}`).sort() }
     }
 
-    it('groups the rows selected by its condition, sorted by group, with absent values last', async () => {
+    it('groups the rows selected by its condition, and sorts the groups by their values', async () => {
       assert.deepEqual(await json('revenue', all), revenueOfAll)
       assert.deepEqual(await json('revenue', november), revenueOfAll.slice(1, 3))
       assert.deepEqual(await json('revenue', { from: '2027-01-01', to: '2027-12-31' }), [])
     })
 
-    it('has one row without `group`, with exact sums beyond 64 bits, minimums, maximums and a count', async () => {
+    it('without `group`, has one row of exact sums, minimums, maximums and a count', async () => {
       assert.deepEqual(await json('totals'), [
         {
           ...{ sum: '19999999999999998.28', least: '-7.00', most: '9999999999999999.99', seats: 5, weight: -0.25 },
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await json('totals', { status: 'draft' }), [{ sum: '0.00', seats: 0, weight: 0, rows: 0 }])
     })
 
-    it('accepts parameters of every type in comparisons', async () => {
+    it('accepts decimal, integer, instant and enumeration parameters in its condition', async () => {
       const rowsOf = async (parameters: object) => (await json('totals', parameters))[0].rows
       assert.equal(await rowsOf({ minimum: '5' }), 3)
       assert.equal(await rowsOf({ minimum: 9999999999999.5 }), 2)
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('lists the groups without `show`, ordered by value: text by code point, decimals numerically', async () => {
+    it('without `show`, lists the groups, sorted by their values, with absent values last', async () => {
       const groups = await json('groups')
       assert.deepEqual(groups.slice(0, 2), [
         { isOpen: false, total: '9999999999999999.99', note: 'Z' },
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('without `group` and `show`, contains the rows themselves, here those due before the current day', async () => {
+    it('without `group` and `show`, contains the rows selected by its condition', async () => {
       const [only, ...others] = await json('overdue')
       assert.deepEqual(others, [])
       assert.deepEqual(only, {
@@ -157,11 +157,11 @@ forEachEngine((engine) => {
       assert.ok(file.includes(",'=1+1\r\n"), file)
     })
 
-    it('is generated in a thread', async () => {
+    it('can be generated in a worker thread', async () => {
       const folder = mkdtempSync(join(tmpdir(), 'plinth-typed-'))
       try {
         const response = await request('revenue', all, 'ndjson')
-        const produce = inThread({ databaseUrl: service.db.url, resultsUrl: `file:${folder}` })
+        const produce = renderInThread({ databaseUrl: service.db.url, resultsUrl: `file:${folder}` })
         const results = folderResults(folder)
         const { task } = await attempt({ ...at, service: { ...service, results } }, response.json().taskId, { produce })
         assert.deepEqual([task.status, task.rowCount], ['completed', 4])
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 naming every missing parameter or every parameter of the wrong type', async () => {
+    it('400 naming every parameter that is missing or has the wrong type', async () => {
       const [from, to] = ['parameters.from is required', 'parameters.to is required']
       for (const parameters of [undefined, {}]) {
         assert.deepEqual(await errorsOf('revenue', parameters), { status: 400, errors: [from, to] })
@@ -212,21 +212,21 @@ forEachEngine((engine) => {
       assert.equal(response.statusCode, 202, response.body)
     })
 
-    it('uses parameters only in its condition, even those named fields, sort and filter', async () => {
+    it('uses parameters only in its condition, even if they are named fields, sort or filter', async () => {
       const parameters = { fields: ['R-0', 'R-1'], sort: 'R-2', filter: { seats: 3 } }
       const [only, ...others] = await json('named', parameters)
       assert.deepEqual([only.reference, only.total, others], ['R-2', '-7.00', []])
       await reportFile(at, 'named', parameters, { format: 'pdf' })
     })
 
-    it('does not change the parameters of other reports', async () => {
+    it('does not affect the parameters of other reports', async () => {
       assert.equal((await request('invoices', { fields: ['id'], sort: '-id' })).statusCode, 202)
       const { status, errors } = await errorsOf('invoices', { from: 'x', of: 1 })
       assert.equal(status, 422)
       assert.equal(errors.length, 2)
     })
 
-    it('202 with the parameters including their defaults, which a retry uses again', async () => {
+    it('202 with parameters that include the defaults; a retry uses the same parameters', async () => {
       const task = (await request('totals', { minimum: 1 })).json()
       assert.deepEqual(task.parameters, { status: 'paid', minimum: '1.00' })
       await attempt(at, task.taskId)
@@ -242,7 +242,7 @@ forEachEngine((engine) => {
       assert.match(response.body, /invoices:read/)
     })
 
-    it('documents its columns and parameters in /api/report-types and in OpenAPI', async () => {
+    it('lists its columns and parameters in /api/report-types, and its parameters in OpenAPI', async () => {
       const types = (await service.send({ url: '/api/report-types', scopes })).json() as Record<string, unknown>[]
       const { formats, ...revenue } = types.find(({ reportType }) => reportType === 'revenue') ?? {}
       assert.deepEqual(revenue, {

@@ -35,7 +35,7 @@ const invoices = collection({
 })
 const lines = collection({ path: '/lines', noun: 'line', body: Type.Object({ invoiceId: Ref(invoices), text: Title }) })
 
-/** Never called: TypeScript checks it (`npm run types`), and each unused `@ts-expect-error` is an error. */
+/** Never called: TypeScript checks this code (`npm run types`) and reports every unused `@ts-expect-error`. */
 export function typed() {
   view(invoices, { rename: { reference: 'number' }, hide: ['currency'], defaults: { currency: 'EUR' } })
   view(invoices, { hide: ['due'] })
@@ -73,9 +73,9 @@ const errorOf = (declare: () => unknown): string => {
   return assert.fail('it was accepted')
 }
 
-describe('a view', () => {
+describe('view()', () => {
   const refused: [what: string, options: unknown, message: RegExp][] = [
-    ['no options', undefined, /^view of \/invoices: its options must be an object such as/],
+    ['missing options', undefined, /^view of \/invoices: its options must be an object such as/],
     ['an unknown option', { renames: {} }, /view\(\) has no option renames: did you mean rename\?$/],
     ['a list of names', { rename: ['number'] }, /rename must be an object such as \{ reference: 'number' \}$/],
     ['a single hidden field', { hide: 'due' }, /hide must be an array of fields such as \['currency'\]$/],
@@ -116,7 +116,7 @@ describe('a view', () => {
     ],
     ['an async default', { defaults: { currency: async () => 'EUR' } }, /the function of currency must not be async: /],
     [
-      'a default for a field in set',
+      'a default for a field in `set`',
       { defaults: { origin: 'x' } },
       /defaults cannot include origin: the collection sets it/,
     ],
@@ -173,7 +173,7 @@ describe('a view', () => {
     const { declaration } = view(invoices, {
       rename: { reference: 'serial', due: 'status', count: 'due' },
       hide: ['serial', 'status'],
-      // Types do not see that the schema of the status has a default.
+      // The types do not reflect that the schema of `status` has a default.
       defaults: { status: 'draft' },
     })
     assert.deepEqual(declaration.columns, {
@@ -228,7 +228,7 @@ describe('a service with views', () => {
     )
   })
 
-  it('in the example of docs/resources.md has these field names in v1 and v2', async (t) => {
+  it('has the expected field names in v1 and v2 in the example of docs/resources.md', async (t) => {
     const page = readFileSync(new URL('../../../docs/resources.md', import.meta.url), 'utf8')
     const blocks = [...page.matchAll(/```ts\n([^`]+)```/g)].map(([, code]) => String(code))
     const folder = mkdtempSync(join(tmpdir(), 'plinth-view-'))

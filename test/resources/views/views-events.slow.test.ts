@@ -50,7 +50,7 @@ forEachEngine((engine) => {
       assert.equal(created.statusCode, 201, created.body)
       return created.json().id
     }
-    /** Fans out every event, as the worker does, and returns the bodies of the deliveries by webhook. */
+    /** Fans out every event, as the worker does; returns the events, and the deliveries of each webhook. */
     const delivered = async (plans: Parameters<typeof versionLives>[1] = {}) => {
       const shapes = eventShapes(definition, versionLives(definition, plans))
       const work = fanOut({
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
       assert.equal(patched.statusCode, 422, patched.body)
     })
 
-    it('are documented with the names of each version', async () => {
+    it('are documented with the field names of each version', async () => {
       const typesOf = async (prefix: string) => {
         const types: { event: string; schema: { properties: object }; example: object }[] = (
           await send({ url: `${prefix}/api/event-types` })

@@ -53,7 +53,7 @@ const invoicesV1 = view(invoices, {
   hide: ['currency'],
   defaults: { currency: 'EUR' },
 })
-/** The names of computed and derived fields change as well. */
+/** Renames computed and derived fields. */
 const invoicesV3 = view(invoices, { rename: { total: 'sum', overdue: 'late', label: 'title' }, hide: ['size'] })
 const linesV1 = view(lines, { rename: { invoiceId: 'billId', amount: 'price' } })
 const definition = service({

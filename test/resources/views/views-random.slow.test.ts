@@ -5,8 +5,9 @@ import { appOn, type TestApp } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 import { definition, hide, rename, scopes } from './service.ts'
 
-/** Set SEED to reproduce a failed run. */
+/** SEED reproduces a failed run; RUNS is the number of cases. */
 const seed = Number(process.env.SEED ?? 20_261_123)
+const runs = Number(process.env.RUNS ?? 90)
 
 type Members = Record<string, unknown>
 const hidden: readonly string[] = hide
@@ -53,10 +54,10 @@ const valid = fc.record(
   { requiredKeys: ['customerId', 'issued', 'total'] },
 )
 
-/** Returns a version's name for a field. */
+/** Returns the name that a v2 field has in some version. */
 type Name = (field: string) => string
 const upper = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
-/** Query parameters, as functions of the names of a version. */
+/** Query parameters, each as a function of a version's field names. */
 const parameter = fc.oneof(
   ...[
     fc.constantFrom('draft', 'sent,paid').map((value) => (n: Name) => `${n('status')}=${value}`),
@@ -123,9 +124,9 @@ forEachEngine((engine) => {
           if (single[1]?.statusCode === 200) assert.deepEqual(single[0]?.json(), renamed(single[1].json()))
           compared += rows.length
         }),
-        { seed, numRuns: 200 },
+        { seed, numRuns: runs },
       )
-      assert.ok(compared > 500, `only ${compared} rows`)
+      assert.ok(compared > runs, `only ${compared} rows`)
     })
 
     it('store and refuse the same writes as v2, and keep hidden fields', async () => {
@@ -177,9 +178,9 @@ forEachEngine((engine) => {
           await send({ method: 'DELETE', url: `/v2/invoices/${v2.json().id}` })
           written++
         }),
-        { seed, numRuns: 250 },
+        { seed, numRuns: runs },
       )
-      assert.ok(written > 60, `only ${written} writes`)
+      assert.ok(written > runs / 5, `only ${written} writes`)
     })
   })
 })

@@ -54,7 +54,8 @@ const current = collection({
     renamed: { reference: 'number', customerId: 'buyerId', total: 'cost', company: 'firm', status: 'state' },
   },
 })
-// In v1, `number` names `total` and `cost` names `reference`: the reverse of the columns that store them.
+// In v1, `number` is the name of `total`, and `cost` is the name of `reference`. The column `number` stores
+// `reference`, and the column `cost` stores `total`.
 const rename = { total: 'number', reference: 'cost', customerId: 'buyerId', status: 'phase' }
 const definition = service({
   resources: [customers, current],
@@ -116,7 +117,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('stores what clients send in the right columns, and applies the access rules and locks', async () => {
+    it('stores sent values in the right columns, and applies the access rules and locks', async () => {
       const request = await migrated()
       const sent = { cost: 'E-5', buyerId: 1, number: '3.00', phase: 'open' }
       const created = await request('POST', '/v1/invoices', sent)

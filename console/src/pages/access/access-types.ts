@@ -22,7 +22,7 @@ export interface UserFilter {
   role?: 'user' | 'admin' | undefined
 }
 
-/** How the status of an account is shown. */
+/** The label and tone of each account status. */
 export const statusLooks: Readonly<Record<AccountStatus, { text: string; tone?: Tone }>> = {
   none: { text: 'No account' },
   invited: { text: 'Invited', tone: 'info' },

@@ -16,13 +16,13 @@ export function rateText(rate: string | null): string {
   return `${countText(Number(calls))} in ${seconds} s`
 }
 
-/** Reads a key with its entity tag: the list has none for its items. */
+/** Reads a key with its entity tag, which the list does not contain. */
 export const readKey = (api: Api, id: string) => unwrapTagged(api.GET('/api/keys/{id}', { params: { path: { id } } }))
 
 /** The dialog that changes a key. */
 export function EditKey({ apiKey: { id, name }, onClose }: { apiKey: ApiKey; onClose: () => void }) {
   const api = useApi()
-  // The cache would fill the form from an earlier version.
+  // Do not fill the form with an outdated version from the cache.
   const query = useQuery({ queryKey: ['api-keys', id], queryFn: () => readKey(api, id), gcTime: 0 })
   return (
     <Dialog title={`Edit ${name}`} isOpen onClose={onClose}>

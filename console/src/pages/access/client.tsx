@@ -122,7 +122,7 @@ function useEndings({ row: client, etag }: Tagged<Client>) {
   return { secret, rotate, revoke }
 }
 
-/** What ends the secret or the client, each after a question that names what stops. */
+/** The actions that end the secret or the client, each with a confirmation that states the consequences. */
 function Endings({ loaded }: { loaded: Tagged<Client> }) {
   const { row: client } = loaded
   const { secret, rotate, revoke } = useEndings(loaded)

@@ -56,7 +56,7 @@ interface Draft {
   role: Role
 }
 
-/** Adds a user and invites them; after a failed invitation, `addedId` is the id of the user, who exists already. */
+/** Adds a user and invites them. After a failed invitation, `addedId` is the id of the added user. */
 function useNewUser() {
   const api = useApi()
   const queries = useQueryClient()
@@ -71,7 +71,7 @@ function useNewUser() {
       setAddedId(id)
       return { id, ...(await invite(id, { role })) }
     },
-    // Also after an error: the user may have been added before the invitation failed.
+    // Even after an error, because the user may have been added before the invitation failed.
     onSettled: () => queries.invalidateQueries({ queryKey: ['accounts'] }),
   })
   return { invitation, addedId }
@@ -135,7 +135,7 @@ export function NewUser({ onClose }: { onClose: () => void }) {
   )
 }
 
-/** Invites a user who exists; for a user with a password, this resets it. */
+/** Invites an existing user. For a user with a password, the invitation resets it. */
 export function InviteUser({ account, onClose }: { account: Account; onClose: () => void }) {
   const invite = useInvite()
   const queries = useQueryClient()

@@ -26,7 +26,7 @@ interface ScopePickerProps {
   error?: string | undefined
 }
 
-/** Check boxes for scopes, in groups by what they are about. */
+/** Check boxes for scopes, grouped by resource. */
 export function ScopePicker({ known, selected, onChange, error }: ScopePickerProps) {
   const groups = Map.groupBy(Object.entries(known), ([scope]) => groupOf(scope))
   const toggle = (scope: string, isSelected: boolean) =>

@@ -24,10 +24,10 @@ export interface Operation {
 
 const methods = ['get', 'post', 'put', 'patch', 'delete']
 
-/** Paths that have no version have servers of their own. */
+/** A path that belongs to no version has its own `servers`. */
 type PathItem = Document['paths'][string] & { servers?: unknown }
 
-/** Reads every operation of the newest version of the API, and those that have no version. */
+/** Reads every operation of the newest version of the API, and those that belong to no version. */
 export async function readOperations(read: (prefix?: string) => Promise<Document>): Promise<readonly Operation[]> {
   const [newest, whole] = await Promise.all([read(), read('')])
   return [

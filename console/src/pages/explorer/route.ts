@@ -5,7 +5,7 @@ import { textsOf } from '../../search.ts'
 export const explorerRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/explorer',
-  // The id of an operation in the OpenAPI document.
+  // `operation` is an operation's id in the OpenAPI document.
   validateSearch: textsOf('operation'),
   component: lazyRouteComponent(() => import('./explorer.tsx'), 'Explorer'),
 })

@@ -1,11 +1,11 @@
 import type { Draft } from './snippets.ts'
 
-/** A response, with as much of its body as is shown. */
+/** A response, with as much of its body as was read. */
 export interface Received {
   status: number
   statusText: string
   headers: readonly (readonly [name: string, value: string])[]
-  /** Until the response headers arrived, and until the body ended. */
+  /** The times until the response headers arrived and until the body ended. */
   headersMs: number
   bodyMs: number
   size: number
@@ -15,14 +15,14 @@ export interface Received {
   blob: Blob
 }
 
-/** Returns true if the person has stopped the request. */
+/** Returns true if the user has stopped the request. */
 export const isStopped = (error: unknown): boolean => error instanceof DOMException && error.name === 'AbortError'
 
 const maxShownBytes = 1_048_576
 
 /**
- * Sends a request and reads its response, up to 1 MiB. An event stream ends when `signal` is aborted; what has arrived until
- * then is returned.
+ * Sends a request and reads its response, up to about 1 MiB. If `signal` is aborted while the body arrives, returns the
+ * part that has arrived.
  */
 export async function send(
   { method, url, headers, body }: Draft,

@@ -67,6 +67,8 @@ const known: Record<Event, true> = {
   'audit.archived': true,
   'backup.requested': true,
   'backup.downloaded': true,
+  'job.retried': true,
+  'job.cancelled': true,
 }
 const events = [
   { value: '', label: 'Any' },

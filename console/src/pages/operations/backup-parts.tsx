@@ -102,7 +102,7 @@ export function Schedule({ places: { schedule, url, keep, isEncrypted } }: { pla
   )
 }
 
-/** How to restore a backup. This needs the command line, because a restore needs a place without data. */
+/** How to restore a backup. This takes the command line, because the target must not contain data. */
 export function RestoreSteps({ backups }: { backups: readonly Backup[] }) {
   const file = newestOf(backups)?.file ?? 'plinth-20261123T030004Z.backup'
   const command = `npx plinth backup --verify ${file}`

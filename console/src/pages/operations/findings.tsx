@@ -14,7 +14,7 @@ export const StatusBadge = ({ status }: { status: Check['status'] }) => (
   <Badge tone={tones[status]}>{names[status]}</Badge>
 )
 
-/** The findings of a report: failures and warnings with their cures, then what passed. */
+/** The findings of a report: failures and warnings with suggested fixes, then the passed checks. */
 export function Findings({ checks }: { checks: readonly Check[] }) {
   const ofStatus = (status: Check['status']) => checks.filter((check) => check.status === status)
   const passed = ofStatus('pass')

@@ -15,7 +15,7 @@ const route = getRouteApi('/health')
 const runningMs = 2_000
 const restingMs = 60_000
 
-/** The findings of the checks, with and without those of all data, and what fills the disks. */
+/** The findings of the checks, with or without the deep checks, and the disk usage. */
 export function Health() {
   const api = useApi()
   const { report } = route.useSearch()

@@ -17,7 +17,7 @@ const measuringMs = 5_000
 const restingMs = 60_000
 const emptyBytes = 512 * 1024 ** 2
 
-/** What fills the disks: file systems, folders and tables. */
+/** The disk usage by file system, folder and table. */
 export function StorageUse() {
   const api = useApi()
   const query = useQuery({

@@ -13,7 +13,7 @@ type Version = components['schemas']['Version']
 const route = getRouteApi('/versions')
 const tones: Record<Version['status'], Tone> = { active: 'good', deprecated: 'warn', retired: 'wrong' }
 
-/** The versions of the API, who still calls the deprecated ones, and what the retirement of one would stop. */
+/** The versions of the API, the callers of deprecated versions, and the effects of a retirement. */
 export function Versions() {
   const api = useApi()
   const { version } = route.useSearch()
@@ -104,7 +104,7 @@ function VersionTable({ versions, chosen }: { versions: readonly Version[]; chos
 
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' })
 
-/** A date in UTC, because the setting has dates in UTC. */
+/** A date in UTC, like the dates in the setting. */
 const Day = ({ at }: { at: string | undefined }) =>
   at === undefined ? (
     '–'

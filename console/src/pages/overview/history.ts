@@ -5,7 +5,7 @@ import type { paths } from '../../api/schema.d.ts'
 type History = paths['/api/metrics/history']['get']['responses'][200]['content']['application/json']
 export type Point = History['points'][number]
 
-/** The ranges that a person can choose, in seconds, with the length of a step. */
+/** The time ranges that the user can choose, and the step of each, in seconds. */
 export const ranges = {
   hour: { title: 'Hour', seconds: 3_600, step: 15 },
   'six-hours': { title: '6 hours', seconds: 21_600, step: 120 },
@@ -19,7 +19,7 @@ const pollMs = 15_000
 /** A sample is stored at most this long after the end of its 15 seconds. */
 const delayMs = 30_000
 
-/** What is known about a range. */
+/** The data of a range. */
 export interface Known {
   /** Oldest first. */
   points: Point[]
@@ -28,8 +28,8 @@ export interface Known {
 }
 
 /**
- * The metrics of a range, for all charts. After the first request, each poll asks only for what is new since the last
- * point, which it replaces, because its step may not have been complete.
+ * The metrics of a range, for all charts. After the first request, each poll reads only from the last known point on,
+ * and replaces that point, because its step may have been incomplete.
  */
 export function useHistory(range: Range) {
   const api = useApi()
@@ -54,7 +54,7 @@ export function useHistory(range: Range) {
   })
 }
 
-/** Returns the points without a last one whose only sample not all nodes have stored yet. */
+/** Returns the points; leaves out the last one while it covers a single sample that some nodes have not stored yet. */
 export function settled(points: readonly Point[]): readonly Point[] {
   const [before, last] = points.slice(-2)
   const isPartial = before && last && last.seconds <= 15 && last.nodes < before.nodes
@@ -72,7 +72,7 @@ export interface Timeline {
   points: (Point | null)[]
 }
 
-/** Returns the points of the whole range, up to the last one or, if the last ones are missing, to the end of the range. */
+/** Returns one point per step, null for missing ones. Ends with the newest point, or later if newer ones are overdue. */
 export function timelineOf(
   points: readonly Point[],
   endMs: number,

@@ -108,7 +108,7 @@ interface TileProps {
 
 const orDash = (value: number | null, format: (value: number) => string) => (value === null ? '–' : format(value))
 
-/** The latest values; counts of errors are those of the whole range. */
+/** The latest values, and the number of errors in the whole range. */
 function Tiles({ latest, points }: { latest: Point; points: readonly Point[] }) {
   return (
     <div className="tiles">

@@ -3,13 +3,13 @@ import { useMemo } from 'react'
 import { deletedKey, type ListPage, type Loaded, listKey, rowKey } from './data.ts'
 import type { Row } from './model.ts'
 
-/** Changes what the pages show of a resource after its rows have changed. */
+/** Functions that update a resource's cached rows after a change. */
 export interface Cache {
-  /** Replaces a row where it is shown. */
+  /** Replaces a row wherever it is shown. */
   replace: (changed: Loaded) => void
-  /** Removes a row from where it is shown. */
+  /** Removes a row wherever it is shown. */
   hide: (id: string | number) => void
-  /** Reads the lists again, from their beginning. */
+  /** Reads the rows again; lists start at their beginning. */
   reset: () => Promise<void>
 }
 

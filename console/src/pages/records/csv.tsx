@@ -17,7 +17,10 @@ function cellOf(value: unknown): string {
 
 const lineOf = (cells: readonly unknown[]) => `${cells.map(cellOf).join(',')}\r\n`
 
-/** Downloads the rows that match the filters of a table as CSV, page by page. A second press and leaving the page end it. */
+/**
+ * Downloads the rows that match the filters of a table as CSV, page by page. A second press or leaving the page ends the
+ * download.
+ */
 export function CsvButton({
   resource,
   path: first,

@@ -12,11 +12,16 @@ export interface Answer {
 
 interface Sending {
   body?: unknown
+  /** Sent instead of a JSON body, with the Content-Type in `headers`. */
+  file?: Blob
   headers?: Record<string, string>
   signal?: AbortSignal
 }
 
-/** Sends a request to a path that the OpenAPI document describes. A list is an array. Rejects with an `ApiError`. */
+/**
+ * Sends a request to a path that the OpenAPI document describes. Resolves with a list as an array; rejects with an
+ * `ApiError` for an error response.
+ */
 export type Send = (method: string, path: string, sending?: Sending) => Promise<Answer>
 
 export function useSend(): Send {
@@ -26,9 +31,10 @@ export function useSend(): Send {
 
 function sender(session: Session): Send {
   const request = authorizedFetch(session)
-  return async (method, path, { body, headers = {}, signal } = {}) => {
+  return async (method, path, { body, file, headers = {}, signal } = {}) => {
     const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
-    const response = await request(
+    const content = file ?? (body === undefined ? undefined : JSON.stringify(body))
+    const made = () =>
       new Request(apiUrl(path), {
         method,
         headers: {
@@ -36,15 +42,15 @@ function sender(session: Session): Send {
           ...(body !== undefined && { 'content-type': type }),
           ...headers,
         },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
+        ...(content !== undefined && { body: content }),
         ...(signal && { signal }),
-      }),
-    )
+      })
+    const response = await request(made(), made)
     const text = await response.text()
     const isJson = /json/.test(response.headers.get('content-type') ?? '')
-    const content: unknown = isJson && text !== '' ? JSON.parse(text) : undefined
-    if (!response.ok) throw new ApiError(response, (content ?? {}) as object)
-    return { body: unenclosed(content), headers: response.headers }
+    const parsed: unknown = isJson && text !== '' ? JSON.parse(text) : undefined
+    if (!response.ok) throw new ApiError(response, (parsed ?? {}) as object)
+    return { body: unenclosed(parsed), headers: response.headers }
   }
 }
 
@@ -57,7 +63,10 @@ const pause = (ms: number, signal: AbortSignal) =>
     signal.addEventListener('abort', () => resolve(), { once: true })
   })
 
-/** Sends a request, and waits and sends it again while the service limits the rate of requests. */
+/**
+ * Sends a request. After a 429, waits for Retry-After and sends it again, at most ten times, unless `signal` is
+ * aborted.
+ */
 export async function patiently<Result>(request: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
   for (let turn = 0; ; turn++) {
     try {
@@ -74,7 +83,7 @@ export async function patiently<Result>(request: () => Promise<Result>, signal: 
 /** The resources of the service, from its OpenAPI document. */
 export const useResources = () => useDocument('resources', async (read) => resourcesOf(await read()))
 
-/** Returns whether the person may call an operation with this access; false if it does not exist. */
+/** Returns whether the user may call an operation with this access; false if `access` is undefined. */
 export const allows = ({ may }: Pick<Session, 'may'>, access: Access | undefined): boolean =>
   access?.some((scopes) => may(...scopes)) ?? false
 
@@ -124,5 +133,5 @@ export function useRow(resource: Resource, id: string | number, enabled = true) 
   return useQuery({ queryKey: rowKey(resource.name, id), queryFn: () => readRow(send, resource, id), enabled })
 }
 
-/** The header that makes a change fail with 412 if the row has changed since it was read. */
+/** The header that makes a change fail with 412 if the row has changed since it was read; none if `etag` is null. */
 export const ifMatch = (etag: string | null): Record<string, string> => (etag === null ? {} : { 'if-match': etag })

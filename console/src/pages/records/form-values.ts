@@ -37,10 +37,13 @@ export function draftOf(fields: readonly Field[], row: Row | null): Draft {
   return Object.fromEntries(fields.map((field) => [field.name, initial(field)]))
 }
 
-/** A text that is not a value of its field. */
+/** Thrown for a text that is not a valid value of its field. */
 export class InvalidText extends Error {}
 
-/** Returns the value of a text; null if it is empty. Throws `InvalidText`. Other rules are those of the service. */
+/**
+ * Returns the value that a text stands for; null if the text is empty. Throws `InvalidText` for a malformed number or
+ * malformed JSON; the service checks all other rules.
+ */
 export function valueFrom(schema: Schema, text: string): unknown {
   if (text === '') return null
   switch (controlOf(schema)) {

@@ -13,7 +13,7 @@ interface RecordFormProps {
   fields: readonly Field[]
   draft: Draft
   onChange: (draft: Draft) => void
-  /** Texts that are no values, by field. */
+  /** Texts that are not valid values, by field. */
   errors: Readonly<Record<string, string>>
   /** The error of the last request. */
   error: unknown
@@ -24,7 +24,7 @@ interface RecordFormProps {
   onCancel: () => void
 }
 
-/** A form with a control for each field of a resource, and the service's messages at the fields that they are about. */
+/** A form with a control for each field of a resource, and the service's messages at the fields that they concern. */
 export function RecordForm({ fields, draft, onChange, errors, error, isNew, ...form }: RecordFormProps) {
   const submit = (event: FormEvent) => {
     event.preventDefault()

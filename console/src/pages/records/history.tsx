@@ -13,7 +13,7 @@ interface Entry {
   subject?: string | null
 }
 
-/** What the service stores about the past of a row: its revision and times, and entries of the audit log about a user. */
+/** The history of a row that the service stores: its revision and times, and entries of the audit log about a user. */
 export function History({ resource, loaded: { row, etag } }: { resource: Resource; loaded: Loaded }) {
   const { may } = useSession()
   const send = useSend()

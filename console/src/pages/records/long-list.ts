@@ -4,7 +4,7 @@ import { type ListPage, readPage, useSend } from './data.ts'
 
 /** How long a page stays in memory after it has left the screen. */
 const keptMs = 10_000
-/** The rows above and below the visible ones that are loaded too. */
+/** How many rows are loaded above the visible ones, and how many below. */
 const aheadRows = 40
 
 interface Place {
@@ -14,7 +14,7 @@ interface Place {
   size: number
 }
 
-/** The pages of a list whose cursors are known, and the range of those that are loaded. */
+/** The pages whose cursors are known, and the range of the loaded pages. */
 interface Places {
   path: string
   pages: readonly Place[]
@@ -25,9 +25,9 @@ interface Places {
 
 /** A list of any length, of which only the pages around the visible rows are in memory. */
 export interface LongList<Item> {
-  /** The path of the rows that are shown: another one than the current one until its first page is read. */
+  /** The path of the shown rows. After a change, this is the old path until the first new page has been read. */
   path: string
-  /** The number of rows up to the end of the last page that was read. */
+  /** The number of rows in all known pages. */
   count: number
   hasMore: boolean
   /** The loaded rows. */
@@ -52,8 +52,9 @@ const beginning = (path: string): Places => ({
 })
 
 /**
- * Reads a list page by page, as the person scrolls. Pages have cursors, so the end is reached only by scrolling through
- * all of them; the cursors of known pages are kept, so any known page can be read again. `path` has the query, but no cursor.
+ * Reads a list page by page, as the user scrolls. Pages have cursors, so the end is reached only by scrolling through
+ * all pages; the cursors of known pages are kept, so any known page can be read again. `path` has the query, but no
+ * cursor.
  */
 export function useLongList<Item>(key: readonly string[], path: string): LongList<Item> {
   const send = useSend()
@@ -94,7 +95,10 @@ export function useLongList<Item>(key: readonly string[], path: string): LongLis
   }
 }
 
-/** Returns the places with the sizes and cursors of loaded pages. If a page ends elsewhere than before, later ones are forgotten. */
+/**
+ * Returns `places` with the sizes and cursors of the loaded pages. If a page now ends elsewhere, the pages after it are
+ * forgotten.
+ */
 function withPages(places: Places, data: readonly (ListPage<unknown> | undefined)[]): Places {
   let { pages, hasMore } = places
   for (const [at, one] of data.entries()) {
@@ -116,7 +120,7 @@ function withPages(places: Places, data: readonly (ListPage<unknown> | undefined
   return { ...places, pages, hasMore, to, from: Math.min(places.from, to) }
 }
 
-/** Returns the places with the range of the pages that contain these rows. */
+/** Returns `places` with the range set to the pages that contain these rows. */
 function withRange(places: Places, first: number, last: number): Places {
   let end = 0
   const ends = places.pages.map(({ size }) => {

@@ -18,7 +18,7 @@ export interface Field {
   name: string
   label: string
   schema: Schema
-  /** True if a new resource needs a value. */
+  /** True if a new row needs a value. */
   isRequired: boolean
   /** True if no body can contain it. */
   isReadOnly: boolean
@@ -28,22 +28,32 @@ export interface Field {
   isListed: boolean
   /** The name of the resource whose id it contains. */
   reference: string | null
-  /** True for a number, also one that is sent as text. */
+  /** True for numbers and decimals, but not for ids and references. */
   isNumber: boolean
+  /** The operations on the file of the field; null if the field is not a file. */
+  file: FileOperations | null
+}
+
+/** The media types that a file can have, and the scopes of the operations that exist. */
+export interface FileOperations {
+  types: readonly string[]
+  download: Access | undefined
+  upload: Access | undefined
+  remove: Access | undefined
 }
 
 /** A query parameter that narrows a list. */
 export interface Filter {
   parameter: string
-  /** The field, such as `price`, or `customer.name` along a relation. */
+  /** The field, such as `price`, or `customer.name` for a field of a related row. */
   field: string
-  /** The operator in brackets; empty for equality. */
+  /** The operator, such as `from` or `before`; empty for equality. */
   operator: string
   schema: Schema
   description: string
 }
 
-/** Rows of another resource under a row of this one. */
+/** A list of the rows of another resource that belong to a row of this one. */
 export interface NestedList {
   name: string
   resource: string
@@ -77,7 +87,7 @@ export function labelOf(name: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-/** Returns the resources that the document describes, in its order. */
+/** Returns the resources that the document describes, in the document's order. */
 export function resourcesOf(document: Document): Resource[] {
   const names = new Set(
     Object.entries(document.paths).flatMap(([path, methods]) => {
@@ -105,7 +115,7 @@ function resourceOf(document: Document, name: string): Resource {
   const noun = /^[a-z]+(.*)$/.exec((read ?? create ?? list)?.operationId ?? '')?.[1] ?? name
   return {
     ...{ name, path, title: labelOf(name), noun: labelOf(noun).toLowerCase() },
-    fields: fieldsOf(document, { list, create, read, patch }),
+    fields: fieldsOf(document, one, { list, create, read, patch }),
     filters: filtersOf(parameters),
     sorts: sortsOf(parameters),
     hasSearch: parameters.some((parameter) => parameter.name === 'q'),
@@ -116,6 +126,7 @@ function resourceOf(document: Document, name: string): Resource {
 
 function fieldsOf(
   document: Document,
+  path: string,
   { list, create, read, patch }: Record<'list' | 'create' | 'read' | 'patch', Operation | undefined>,
 ): Field[] {
   const listed = itemSchema(document, list).properties ?? {}
@@ -143,7 +154,20 @@ function fieldsOf(
       isWriteOnly: shown[name] === undefined && listed[name] === undefined,
       isListed: listed[name] !== undefined,
       reference: targets.get(name) ?? null,
+      file: fileOf(document, `${path}/${name}`),
     }))
+}
+
+function fileOf(document: Document, path: string): FileOperations | null {
+  const { get, put, delete: remove } = document.paths[path] ?? {}
+  const content = (put?.requestBody ?? get?.responses['200'])?.content ?? {}
+  if (!Object.values(content).some(({ schema }) => schema?.format === 'binary')) return null
+  return {
+    types: Object.keys(content),
+    download: get && accessOf(get),
+    upload: put && accessOf(put),
+    remove: remove && accessOf(remove),
+  }
 }
 
 const paging = ['limit', 'cursor', 'sort', 'fields', 'q', 'or', 'expand']
@@ -160,14 +184,14 @@ function filtersOf(parameters: readonly Parameter[]): Filter[] {
   const known = new Set(
     filters.filter(({ parameter }) => parameter.includes('[')).map(({ field }) => field.toLowerCase()),
   )
-  // `minPrice` and `maxPrice` are other names of `price[from]` and `price[to]`.
+  // `minPrice` and `maxPrice` are other names for `price[from]` and `price[to]`.
   return filters.filter(({ parameter }) => {
     const field = /^(?:min|max)([A-Z].*)$/.exec(parameter)?.[1] ?? /^(.+)(?:After|Before)$/.exec(parameter)?.[1]
     return field === undefined || !known.has(field.toLowerCase())
   })
 }
 
-/** Reads the fields to sort by from the pattern of the parameter: `^(-?(id|name)…`. */
+/** Reads the fields to sort by from the pattern of the `sort` parameter: `^(-?(id|name)…`. */
 function sortsOf(parameters: readonly Parameter[]): string[] {
   const { pattern = '' } = parameters.find(({ name }) => name === 'sort')?.schema ?? {}
   return /\(([\w.|[\]]+)\)/.exec(pattern)?.[1]?.replaceAll(/[[\]]/g, '').split('|') ?? []
@@ -186,14 +210,14 @@ function nestedOf(document: Document, path: string, read: Operation | undefined)
 /** A row of a resource. */
 export type Row = Record<string, unknown> & { id: number | string }
 
-/** Returns the field by which a person recognizes a row. */
+/** Returns the field by which users recognize a row. */
 export function titleFieldOf({ fields }: Pick<Resource, 'fields'>): Field | undefined {
   const texts = fields.filter(({ schema, isListed }) => isListed && schema.type === 'string' && !schema.format)
   const best = ['name', 'title', 'reference', 'label'].find((name) => texts.some((field) => field.name === name))
   return texts.find(({ name }) => name === best) ?? texts[0]
 }
 
-/** Returns a short text by which a person recognizes a row. */
+/** Returns a short text by which users recognize a row. */
 export function titleOf(row: Row, resource: Pick<Resource, 'fields'>): string {
   const value = row[titleFieldOf(resource)?.name ?? '']
   return typeof value === 'string' && value !== '' ? value : `#${row.id}`

@@ -7,6 +7,7 @@ import { Facts, Page, Section } from '../../ui/page.tsx'
 import { Empty, Loaded } from '../../ui/states.tsx'
 import { allows, type Loaded as LoadedRow, useRow } from './data.ts'
 import { EditRow } from './edit.tsx'
+import { RowFile } from './file.tsx'
 import { History } from './history.tsx'
 import { type Resource, titleOf } from './model.ts'
 import { Related } from './related.tsx'
@@ -111,7 +112,16 @@ function Content({ resource, loaded }: { resource: Resource; loaded: LoadedRow }
               // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reachable by keyboard
               <pre tabIndex={0}>{json}</pre>
             ) : (
-              <Facts of={shown.map((field) => [field.label, <Value key={field.name} field={field} row={row} />])} />
+              <Facts
+                of={shown.map((field) => [
+                  field.label,
+                  field.file === null ? (
+                    <Value key={field.name} field={field} row={row} />
+                  ) : (
+                    <RowFile key={field.name} field={field} file={field.file} resource={resource} row={row} />
+                  ),
+                ])}
+              />
             )}
           </Section>
         )}

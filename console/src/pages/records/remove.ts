@@ -6,7 +6,10 @@ import { useCache } from './cache.ts'
 import { allows, ifMatch, readRow, type Send, useSend } from './data.ts'
 import type { Resource } from './model.ts'
 
-/** Deletes a row if it still has this entity tag; by default, the current one. */
+/**
+ * Deletes a row if it still has the given entity tag, by default its current one. If `etag` is null, deletes it
+ * unconditionally.
+ */
 export async function removeRow(send: Send, resource: Resource, id: string | number, etag?: string | null) {
   const seen = etag === undefined ? (await readRow(send, resource, id)).etag : etag
   await send('DELETE', `${resource.path}/${encodeURIComponent(id)}`, { headers: ifMatch(seen) })
@@ -17,9 +20,9 @@ export const restoreRow = (send: Send, { name }: Pick<Resource, 'name'>, id: str
   send('POST', `/api/deleted/${name}/${encodeURIComponent(id)}/restore`)
 
 /**
- * Returns the function that deletes a row, with If-Match, and offers to undo that. If the service keeps deleted rows, it
- * deletes the row at once, and restores it if the person wants it back. Otherwise it sends the request when the message with the offer disappears;
- * if the page is closed or reloaded before that, the row stays.
+ * Returns a function that deletes a row, with If-Match, and offers to undo the deletion. If the user may restore
+ * deleted rows, the function deletes the row at once, and an undo restores it. Otherwise, it sends the request when the
+ * message with the offer disappears. If the page is closed or reloaded before that, the row stays.
  */
 export function useRemoval(resource: Resource) {
   const { name, noun, can } = resource
@@ -41,7 +44,7 @@ export function useRemoval(resource: Resource) {
       otherwise: () => void removeRow(send, resource, id, etag).then(() => cache.hide(id), failed),
     })
   }
-  /** Resolves with true if the row is deleted or going to be. */
+  /** Resolves with true if the row is deleted, or will be unless the user undoes it. */
   return async (id: string | number, etag: string | null): Promise<boolean> => {
     if (!allows(session, can.restore)) {
       delayed(id, etag)

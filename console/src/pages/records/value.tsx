@@ -1,12 +1,19 @@
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { Time } from '../../ui/format.tsx'
+import { bytesText, Time } from '../../ui/format.tsx'
 import type { Field, Row } from './model.ts'
 
 /** Returns a value as one line of text; empty for an absent value. */
 export function textOf(value: unknown): string {
   if (value === null || value === undefined) return ''
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+/** The value of a field with a file. */
+export interface FileValue {
+  type: string
+  bytes: number
+  sha256: string
 }
 
 interface ValueProps {
@@ -20,6 +27,10 @@ interface ValueProps {
 export function Value({ field, row, linkTabIndex }: ValueProps): ReactNode {
   const value = row[field.name]
   if (value === null || value === undefined) return <span className="quiet">–</span>
+  if (field.file !== null) {
+    const { type, bytes } = value as FileValue
+    return `${type}, ${bytesText(bytes)}`
+  }
   if (field.reference !== null)
     return (
       <Link

@@ -14,7 +14,7 @@ import { toast } from '../../ui/toast.tsx'
 export type Task = components['schemas']['Task']
 export type ReportType = components['schemas']['ReportType']
 
-/** How often pages read tasks again while one of them is running, and otherwise, in ms. */
+/** The polling intervals in ms, while a task is running and otherwise. */
 export const [fastMs, slowMs] = [1_500, 15_000]
 
 export const isFinished = ({ status }: Task): boolean => status === 'completed' || status === 'failed'
@@ -54,7 +54,7 @@ interface ActionProps {
   isOwn: boolean
 }
 
-/** What the person may do with a task. */
+/** The actions that the user may take on a task. */
 export function TaskActions({ task, isOwn }: ActionProps) {
   const { may } = useSession()
   const [isDeleting, setDeleting] = useState(false)

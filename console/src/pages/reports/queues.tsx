@@ -15,6 +15,7 @@ const uses: Record<Queue['queue'], string> = {
   'delivery.send': 'Add tests and redeliveries',
   'webhook.settle': 'End the deliveries of stopped webhooks',
   'webhook.replay': 'Replay deliveries',
+  'job.run': 'Run jobs of the service',
 }
 
 const columns: Column<Queue>[] = [

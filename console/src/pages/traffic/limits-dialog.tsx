@@ -22,7 +22,7 @@ export function LimitsDialog({ of, onClose }: { of: Limited; onClose: () => void
   const api = useApi()
   const query = useQuery({
     queryKey: ['limits', of.id],
-    // The cache would fill the form from an earlier version.
+    // Do not fill the form with an outdated version from the cache.
     gcTime: 0,
     queryFn: async () => {
       const [loaded, use] = await Promise.all([readClient(api, of), readUse(api, of.id)])

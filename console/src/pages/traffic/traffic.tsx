@@ -21,7 +21,7 @@ const titles: Record<Kind, string> = { client: 'Clients', subject: 'Users', addr
 const windowTitles: Record<Window, string> = { minute: 'Last minute', hour: 'Last hour', day: 'Last day' }
 const pollMs = 15_000
 
-/** Who sends the requests, what they get, and their limits. */
+/** The senders of requests, the responses that they get, and their limits. */
 export function Traffic() {
   const { by = 'client', window = 'hour' } = route.useSearch()
   const [limited, setLimited] = useState<Limited | null>(null)

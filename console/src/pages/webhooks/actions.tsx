@@ -22,7 +22,7 @@ interface Props {
 type Patch = components['schemas']['WebhookPatch']
 type Open = 'edit' | 'test' | 'rotate' | 'replay' | 'delete' | null
 
-/** Sends a change of a webhook, on condition that nobody has changed it since. */
+/** Sends a change to a webhook, unless someone else has changed it since. */
 function useChange({ webhook: { id }, etag }: Props) {
   const api = useApi()
   const queries = useQueryClient()
@@ -37,7 +37,7 @@ function useChange({ webhook: { id }, etag }: Props) {
   })
 }
 
-/** What the person may do with a webhook. */
+/** The actions that the user may take on a webhook. */
 export function Actions(props: Props) {
   const { may } = useSession()
   const [open, setOpen] = useState<Open>(null)

@@ -18,7 +18,7 @@ import {
   WebhookState,
 } from './parts.tsx'
 
-/** One webhook: state, settings, actions and deliveries. */
+/** One webhook: its state, settings, actions and deliveries. */
 export function WebhookPage() {
   const { id } = useParams({ from: '/webhooks/$id' })
   const query = useWebhook(id)

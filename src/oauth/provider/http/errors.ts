@@ -3,7 +3,7 @@ import type Provider from 'oidc-provider'
 import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider'
 import type { Frame, Page } from '../../../http/pages/layout.ts'
 import type { Engine } from '../../../storage/engine.ts'
-import { errorBody, errorTitle } from '../../pages/error.ts'
+import { busyPage, errorBody, errorTitle } from '../../pages/error.ts'
 
 /** Endpoints that users open in a browser; errors from all other endpoints are JSON, regardless of Accept. */
 const pages = new Set(['authorization', 'resume', 'end_session', 'end_session_confirm', 'end_session_success'])
@@ -18,12 +18,19 @@ export type RenderError = (ctx: KoaContextWithOIDC, error: ErrorOut) => void
 
 /**
  * Returns a function that renders errors as JSON (RFC 6749 §5.2), or as HTML at endpoints that users open in a browser.
+ * An internal error with status 503 becomes `temporarily_unavailable`, whose page tries a GET request again.
  */
 export function errorRenderer(frame: Frame): RenderError {
   return (ctx, error) => {
     ctx.set('Cache-Control', 'no-store')
-    if (!pages.has(ctx.oidc?.route) || ctx.accepts('json', 'html') !== 'html') ctx.body = error
-    else showPage(ctx, frame(errorTitle, errorBody({ ...error })))
+    const isBusy = ctx.status === 503
+    const shown = error.error !== broken.error ? error : isBusy ? busy : broken
+    if (!pages.has(ctx.oidc?.route) || ctx.accepts('json', 'html') !== 'html') ctx.body = shown
+    else if (isBusy) {
+      const { page, headers } = busyPage(frame, retryAfterSeconds, ctx.method === 'GET' ? ctx.url : null)
+      ctx.set(headers)
+      showPage(ctx, page)
+    } else showPage(ctx, frame(errorTitle, errorBody({ ...shown })))
   }
 }
 
@@ -34,7 +41,7 @@ export function showPage(ctx: KoaContextWithOIDC, { html, policy }: Page): void 
   ctx.body = html
 }
 
-/** Reports internal errors, and responds with 503 instead of 500 while the database is overloaded. */
+/** Reports internal errors, and responds with 503 instead of 500 if the database is unavailable. */
 export function handleFailures(
   provider: Provider,
   engine: Engine,
@@ -46,7 +53,7 @@ export function handleFailures(
     const unavailable = engine.isUnavailable(error)
     if (unavailable) ctx.set('Retry-After', String(retryAfterSeconds))
     ctx.status = unavailable ? 503 : 500
-    renderError(ctx, unavailable ? busy : broken)
+    renderError(ctx, broken)
   }
   provider.on('server_error', fail)
   // Errors thrown outside the provider's error handling would reach Koa's default handler, which drops all headers.

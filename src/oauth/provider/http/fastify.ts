@@ -5,6 +5,7 @@ import {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
+import type Provider from 'oidc-provider'
 import { rejectInvalidToken } from '../../../http/policies/authorize.ts'
 import { cacheDocument } from '../../../http/policies/caching.ts'
 import { lengthOf, type ResponseInfo } from '../../../http/server/access-log.ts'
@@ -41,16 +42,16 @@ const clientEndpoints = [token, revocation, introspection, `${end_session}/confi
 const guessable = [token, revocation, introspection]
 const browserEndpoints = [authorization, `${authorization}/:uid`, end_session, `${end_session}/success`]
 /**
- * Endpoints that also accept POST (OpenID Connect Core §3.1.2.1). Browsers send the session cookie only after the
- * redirect to GET.
+ * Endpoints that also accept POST (OpenID Connect Core §3.1.2.1). A POST is redirected to GET, because browsers send no
+ * `SameSite=Lax` cookie with a POST from another site.
  */
 const formEndpoints = [authorization, end_session]
 const documents = [jwks, '/.well-known/openid-configuration', '/.well-known/oauth-authorization-server']
 
 /**
  * Serves the authorization server's endpoints and metadata (RFC 8414, OpenID Connect Discovery, RFC 9728). Responses
- * include the headers set by earlier hooks. Bodies over 56 KiB are rejected with 413; body errors use the format defined
- * in RFC 6749 §5.2.
+ * include the headers set by earlier hooks. Bodies over 56 KiB are rejected with 413; body errors use the format
+ * defined in RFC 6749 §5.2.
  */
 export const mountProvider: FastifyPluginAsync<MountOptions> = async (
   app,
@@ -58,13 +59,14 @@ export const mountProvider: FastifyPluginAsync<MountOptions> = async (
 ) => {
   const currentCallback = callbackOf(provider)
   const handle = (caching: Record<string, string>) => async (request: FastifyRequest, reply: FastifyReply) => {
+    const callback = await currentCallback()
     reply.hijack()
     for (const [name, value] of Object.entries({ ...caching, ...reply.getHeaders() })) {
       if (value !== undefined) reply.raw.setHeader(name, value)
     }
     const { raw, body, id } = request
     storeRequestId(reply.raw, id)
-    await currentCallback()(body === undefined ? raw : withBody(raw, body as Buffer), reply.raw)
+    await callback(body === undefined ? raw : withBody(raw, body as Buffer), reply.raw)
     const { statusCode: status } = reply.raw
     answered?.(request, { status, bytes: lengthOf(reply.raw.getHeader('content-length')) })
   }
@@ -88,13 +90,11 @@ export const mountProvider: FastifyPluginAsync<MountOptions> = async (
 
 /** Returns a getter for the current request handler, which is replaced whenever the signing keys change. */
 function callbackOf(server: CurrentServer) {
-  let provider = server.current
-  let callback = provider.callback()
-  return () => {
-    if (provider !== server.current) {
-      provider = server.current
-      callback = provider.callback()
-    }
+  const callbacks = new WeakMap<Provider, ReturnType<Provider['callback']>>()
+  return async () => {
+    const provider = await server.current
+    const callback = callbacks.get(provider) ?? provider.callback()
+    callbacks.set(provider, callback)
     return callback
   }
 }

@@ -4,7 +4,7 @@ import { eventShapes } from '../../../../src/event-shapes.ts'
 import { rowAccess } from '../../../../src/row-access.ts'
 import { versionLives } from '../../../../src/version-lifecycle.ts'
 import { fanOut } from '../../../../src/webhooks/dispatch/fan-out.ts'
-import { isReadable } from '../../../../src/webhooks/dispatch/readers.ts'
+import { isEventReadable } from '../../../../src/webhooks/dispatch/readers.ts'
 import { assertRefused, type Context, count, type Hook, nowOf, send } from './context.ts'
 import type { Dice } from './dice.ts'
 import { type Members, shown } from './rows.ts'
@@ -15,7 +15,7 @@ import { type Change, denied } from './writes.ts'
 const unexpected = (error: unknown) => assert.fail(String(error))
 const access = ({ definition, db, app }: Context) => rowAccess(definition, { db, now: () => app.clock.now }).eventAccess
 
-/** Returns true if a webhook's owner may learn of a change, given the rows then and the owner's rights now. */
+/** Returns true if a webhook's owner may learn of a change, given the rows at that time and the owner's rights now. */
 function mayHear(on: Context, { owner }: Hook, { name, row, seen }: Change): boolean {
   return owner.scopes.includes(`${name}:read`) && canRead({ ...seen, today: on.state.today }, name, row, askerOf(owner))
 }
@@ -24,7 +24,7 @@ const typeOf = ({ name, type }: Change) => `${nounOf(name)}.${type}`
 const isFor = (change: Change, { event }: Hook) =>
   event === '*' || event === typeOf(change) || event === `${nounOf(change.name)}.*`
 
-/** Returns the data of an event, in the field names of a version. */
+/** Returns the data of an event, with the field names of a version. */
 function bodyOf({ type, name, row, seen }: Change, { version }: Hook): Members {
   return type === 'deleted' ? { id: row.id } : JSON.parse(JSON.stringify(shown(seen, name, row, version, '')))
 }
@@ -96,7 +96,10 @@ async function newEvents({ db, seenEvents }: Context): Promise<string[]> {
 const end = ({ db }: Context) =>
   db.write((tx) => tx.updateTable('deliveries').set({ status: 'delivered', nextAttemptAt: null }).execute())
 
-/** Redelivers, replays or sends an earlier delivery. Rows and callers may have changed in the meantime. */
+/**
+ * Checks whether an earlier delivery would still be sent, and redelivers it or replays its event type. Rows and callers
+ * may have changed in the meantime.
+ */
 export async function checkResend(dice: Dice, on: Context): Promise<void> {
   if (on.delivered.length === 0) return
   const lost = dice.chance(0.5) ? on.delivered.filter((one) => !mayHear(on, one.hook, one.change)) : []
@@ -114,7 +117,11 @@ export async function checkResend(dice: Dice, on: Context): Promise<void> {
     .where('id', '=', id)
     .executeTakeFirstOrThrow()
   const due = { webhook, isTest: 0, type: typeOf(change), eventId } as never
-  assert.equal(await isReadable({ db: on.db, access: access(on) }, due), isHeard, 'whether a waiting delivery is sent')
+  assert.equal(
+    await isEventReadable({ db: on.db, access: access(on) }, due),
+    isHeard,
+    'whether a waiting delivery is sent',
+  )
   const url = `/api/webhooks/${hook.id}`
   if (dice.chance(0.5)) {
     const response = await send(on, owner, { method: 'POST', url: `${url}/deliveries/${id}/redeliver` })

@@ -38,7 +38,7 @@ const queryOf = (parameters: readonly [string, string][]) => {
   return text === '' ? '' : `?${text}`
 }
 
-/** Returns all reasons to refuse this request whatever the rows are; the response may state any of them. */
+/** Returns every reason to refuse this request regardless of the rows. The response may state any one of them. */
 function refusalsOf(who: Person, name: Name, { reached, isUnknown }: DrawnRead): Refusal[] {
   if (!who.scopes.includes(`${name}:read`)) return [accessDenied]
   const isAllowed = [...reached].every((one) => who.scopes.includes(`${one}:read`))
@@ -48,7 +48,7 @@ function refusalsOf(who: Person, name: Name, { reached, isUnknown }: DrawnRead):
 const statedBy = ({ statusCode }: Response, refusals: readonly Refusal[]) =>
   refusals.find(({ status }) => status === statusCode) ?? refusals[0]
 
-/** Returns a row as a GET response shows it. */
+/** Returns a row in the form of a GET response. */
 function shownTo(on: Context, who: Person, { name, version, prefix }: Place, row: Row, drawn: DrawnRead): unknown {
   const { state } = on
   const asker = askerOf(who)
@@ -110,7 +110,7 @@ interface Listing {
   isCounted: boolean
 }
 
-/** Compares every page of a list, and the page before the last one. */
+/** Compares at most four pages of a list with the model, in both directions. */
 async function checkPages(on: Context, who: Person, { place, drawn, path, limit, isCounted }: Listing): Promise<void> {
   const { state } = on
   const { name, version, prefix } = place

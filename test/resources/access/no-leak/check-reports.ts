@@ -56,7 +56,7 @@ async function checkReport(dice: Dice, on: Context, who: Person, { type, of, par
   )
 }
 
-/** Checks the report of a collection, which has the fields of its table, and its sums and counts. */
+/** Checks a collection's built-in report: its stored fields, sums and counts, but no computed conditions. */
 export function checkRowsReport(dice: Dice, on: Context): Promise<void> {
   const { state } = on
   const of = dice.one(state.world.names)
@@ -76,7 +76,7 @@ export function checkRowsReport(dice: Dice, on: Context): Promise<void> {
   return checkReport(dice, on, who, { type: of, of, parameters, rows })
 }
 
-/** Checks the definition's typed report: groups, each with its number of rows and a sum. */
+/** Checks the definition's typed report: groups, each with a row count and an optional sum. */
 export function checkTypedReport(dice: Dice, on: Context): Promise<void> {
   const { state } = on
   const { of, where, group, sum } = state.world.report

@@ -153,12 +153,12 @@ export async function checkReplay(dice: Dice, on: Context): Promise<Change[]> {
   if (on.keyed.length === 0) return []
   const earlier = dice.one(on.keyed)
   if (dice.chance(0.75)) return replayed(on, earlier)
-  // Keys belong to their caller, so the same key sent by another caller creates a row.
+  // Keys belong to their caller: from another caller, the request is new.
   const { place, body, key } = earlier
   return checkCreate(dice, on, place, dice.one(on.people), { body, key })
 }
 
-/** Draws If-Match or If-None-Match; `isMet` is true if a row with this revision satisfies it. */
+/** Draws If-Match, If-None-Match or neither; `isMet` is true if a row with this revision satisfies it. */
 function drawCondition(dice: Dice, revision: number): { headers: Record<string, string>; isMet: boolean } {
   if (dice.chance(0.6)) return { headers: {}, isMet: true }
   const [current, other] = [`"${revision}"`, `"${revision + 7}"`]

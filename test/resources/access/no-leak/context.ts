@@ -70,12 +70,12 @@ export interface Context {
   seenEvents: Set<string>
   /** The caller who requested the last report. */
   reporter: Person | undefined
-  /** How often the model expected each outcome, such as `read 404`. */
+  /** How often each outcome occurred, such as `get 404`. */
   counts: Record<string, number>
   requests: number
-  /** The number of rows in all lists so far, over all their pages. */
+  /** The total number of rows in the lists so far. */
   rowsListed: number
-  /** The last requests, to be printed with a difference. */
+  /** The requests so far, to be printed with a difference. */
   log: string[]
 }
 
@@ -102,7 +102,7 @@ export function advance(on: Context, ms: number): void {
   on.state.today = nowOf(on).slice(0, 10)
 }
 
-/** Compares the status, the error code and, if the model knows them, the invalid fields. */
+/** Compares the status, the error code and, if the model predicts them, the field errors. */
 export function assertRefused(response: Response, { status, code, errors }: Refusal): void {
   const { errorCode, errors: sent } = response.body === '' ? {} : response.json()
   assert.deepEqual([response.statusCode, response.headers['x-error-code']], [status, code], response.body)
@@ -111,7 +111,7 @@ export function assertRefused(response: Response, { status, code, errors }: Refu
 }
 const sorted = (errors: unknown[] = []) => errors.map((error) => JSON.stringify(error)).sort()
 
-/** Returns what a caller can observe in a response, without ids and times that differ between any two responses. */
+/** Returns what a caller can observe in a response, without values that differ between any two responses. */
 export function observed({ statusCode, headers, body }: Response) {
   const varying = ['date', 'x-request-id', 'x-ratelimit-remaining', 'ratelimit']
   const kept = Object.entries(headers).filter(([name]) => !varying.includes(name))
@@ -124,7 +124,10 @@ export function observed({ statusCode, headers, body }: Response) {
   }
 }
 
-/** Compares the rows and revisions in the database with the model; only changed rows may have a new revision. */
+/**
+ * Compares the ids of the changed collections' rows with the model. Exactly the changed rows must have a higher
+ * revision, which the model adopts.
+ */
 export async function settle(on: Context, changed: readonly Change[]): Promise<void> {
   for (const name of new Set(changed.map((change) => change.name))) {
     const { rows } = await sql<{ id: number; revision: number }>`
@@ -147,7 +150,10 @@ export async function settle(on: Context, changed: readonly Change[]): Promise<v
   }
 }
 
-/** Starts the service of a world on a new database, with its users, clients and webhooks. */
+/**
+ * Starts the service of a generated definition on a new database, with users and clients. `openRules` activates the
+ * rules, and `register` adds webhooks.
+ */
 export async function start(engine: EngineUnderTest, world: World, dice: Dice) {
   const rules = { areOn: false }
   const definition = definitionOf(world, rules)
@@ -210,7 +216,7 @@ async function enroll({ db, app, definition }: Context, person: Person): Promise
   })
 }
 
-/** Gives a caller another tenant, or none, which takes effect within five seconds. */
+/** Gives a caller another tenant, or none, and advances the clock until the change has taken effect. */
 export async function move(on: Context, person: Person, tenant: string | undefined): Promise<void> {
   const { client, user } = person
   await on.db.write(async (tx) => {

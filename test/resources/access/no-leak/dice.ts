@@ -4,7 +4,7 @@ export interface Dice {
   int: (max: number) => number
   chance: (probability: number) => boolean
   one: <T>(choices: readonly T[]) => T
-  /** Selects each choice with this probability; keeps their order. */
+  /** Selects each choice with this probability, and preserves the order. */
   some: <T>(choices: readonly T[], probability?: number) => T[]
 }
 

@@ -227,7 +227,7 @@ function lockComparison(dice: Dice, { shapes }: World, name: Name): Condition {
   return { [link]: comparison(dice, fieldsOf(to), false) }
 }
 
-/** Replaces the rules of a collection that has some, by random ones or by the rules of a related collection. */
+/** Replaces a collection's rules with random rules or with those of a related collection, unless it has none. */
 function drawAccess(dice: Dice, world: World, name: Name): void {
   const shape = world.shapes[name]
   if (shape.access === 'none') return

@@ -20,7 +20,7 @@ export interface Sort {
 
 export interface Query {
   filters: Filter[]
-  /** Alternatives, of which a row must meet at least one, unless there are none. */
+  /** Alternatives: if there are any, a row must meet at least one. */
   or: Filter[]
   q: string | null
   sort: Sort[]
@@ -28,7 +28,7 @@ export interface Query {
   under: { field: string; id: number } | null
 }
 
-/** Compares as queries do, which ignore the case of text. */
+/** Returns whether a row passes a filter of a query, which ignores the case of text. */
 function passes(state: State, name: Name, row: Row, { field, operator, value: wanted }: Filter): boolean {
   const kind = kindOf(state.world.shapes[name], field)
   const value = fieldValue(state, name, row, field)
@@ -70,7 +70,7 @@ export function listed(state: State, name: Name, query: Query, asker: Asker, sea
   return found.sort((one, other) => {
     for (const sort of order) {
       const [left, right] = [one, other].map((row) => comparedRow(state, name, row, asker, sort.relation))
-      // Rows without a related row come last in both directions.
+      // Rows without a readable related row come last in both directions.
       if (!left || !right) {
         if (left || right) return left ? -1 : 1
         continue
@@ -92,7 +92,7 @@ function sortKey(state: State, name: Name, row: Row, { field }: Sort): string | 
 export const compare = (one: string | number, other: string | number): number =>
   typeof one === 'number' ? one - Number(other) : Buffer.compare(Buffer.from(one), Buffer.from(String(other)))
 
-/** Returns the members that `expand` adds to a row; `paths` have the names of the version, already known to exist. */
+/** Returns the members that `expand` adds to a row. `paths` contains only relation names that the version has. */
 export function expanded(
   { state, version, prefix, asker }: { state: State; version: Version; prefix: string; asker: Asker },
   name: Name,
@@ -144,7 +144,7 @@ export const selected = (row: Members, fields: readonly string[]): unknown =>
         fields.map((field) => field.split('.')),
       ) ?? {})
 
-/** Returns the fields that can filter a list in a version; fields in `ranges` only with operators. */
+/** Returns the fields that can filter a list in a version. A field that is only in `ranges` needs an operator. */
 export function filterable(state: State, name: Name, version: Version): { field: string; isRangeOnly: boolean }[] {
   const shape = state.world.shapes[name]
   const all = [...new Set([...shape.filters, ...shape.ranges])]
@@ -153,7 +153,7 @@ export function filterable(state: State, name: Name, version: Version): { field:
     .map((field) => ({ field, isRangeOnly: !shape.filters.includes(field) }))
 }
 
-/** Returns the fields that can sort a list in a version. */
+/** Returns the fields by which a list can be sorted in a version. */
 export function sortable(state: State, name: Name, version: Version): string[] {
   const shape = state.world.shapes[name]
   const required = shape.filters.filter((field) => {

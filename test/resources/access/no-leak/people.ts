@@ -6,7 +6,7 @@ export interface Person {
   user?: number
   role?: 'auditor'
   isAdmin: boolean
-  /** Undefined for a caller without the claim. */
+  /** The tenant claim; undefined if the caller has none. */
   tenant: string | undefined
   scopes: string[]
 }

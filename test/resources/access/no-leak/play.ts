@@ -49,7 +49,7 @@ const kinds: readonly [number, (dice: Dice, on: Context) => Promise<unknown>][] 
 ]
 const weighted = kinds.flatMap(([weight, check]) => Array.from({ length: weight }, () => check))
 
-/** Runs one case: draws checks until one sends a request; a check without a suitable row, for example, sends none. */
+/** Runs one case: draws checks until one sends a request. A check sends none if, for example, no row is suitable. */
 async function playCase(dice: Dice, on: Context): Promise<void> {
   advance(on, 1 + dice.int(1_500))
   if (dice.chance(0.06)) {
@@ -65,7 +65,7 @@ async function playCase(dice: Dice, on: Context): Promise<void> {
   assert.deepEqual(on.app.faults, [])
 }
 
-/** Plays a plan on a new service. If it differs from the model, throws a `Difference` that tells what led to it. */
+/** Plays a plan on a new service. If a response differs from the model, throws a `Difference` with the steps so far. */
 export async function play(engine: EngineUnderTest, plan: Plan): Promise<Played> {
   const dice = diceFrom(plan.seed)
   const world = drawWorld(dice)

@@ -64,7 +64,7 @@ export function drawList(dice: Dice, state: State, name: Name, version: Version)
     return true
   }
   const toOne = relationsOf(state.world, name, version).filter(({ isMany }) => !isMany)
-  /** Draws a filter by the row or, less often, by a related row, with the name of its parameter. */
+  /** Draws a filter on a field of the row or, less often, of a related row; also returns the name of its parameter. */
   const filter = (): { drawn: Filter; text: string } | undefined => {
     const relation = toOne.length > 0 && dice.chance(0.35) ? dice.one(toOne) : undefined
     const one = drawFilter(dice, state, relation?.to ?? name, version, relation === undefined)

@@ -86,7 +86,7 @@ export function withRow(state: State, name: Name, row: Row): State {
   return { ...state, rows: { ...state.rows, [name]: new Map(state.rows[name]).set(row.id, row) } }
 }
 
-/** Returns true if responses depend on the current day, which entity tags then contain. */
+/** Returns true if responses depend on the current day; their entity tags then contain the day. */
 export const dependsOnDay = ({ whens }: Shape) => JSON.stringify(whens).includes('"today"')
 export const hasLock = ({ world }: State, name: Name): boolean => {
   const { locked, access, links } = world.shapes[name]

@@ -12,7 +12,7 @@ export interface Row {
 }
 export type Rows = Record<Name, Map<number, Row>>
 
-/** The state at one time, by which rules, locks and computed fields are evaluated. */
+/** The state at one time, on which rules, locks and computed fields are evaluated. */
 export interface State {
   world: World
   rows: Rows
@@ -89,7 +89,7 @@ function matches(wanted: unknown, value: unknown, today: string): boolean {
 const isEqual = (value: unknown, wanted: unknown, today: string) =>
   value !== undefined && wanted !== undefined && wanted !== null && value === (wanted === 'today' ? today : wanted)
 
-/** Compares numbers, decimals and days. */
+/** Returns whether a number, decimal or day is within a bound. */
 export function inRange(operator: string, value: unknown, operand: unknown): boolean {
   const isDay = /^\d{4}-\d\d-\d\d$/.test(String(value))
   const [one, other] = isDay ? [String(value), String(operand)] : [Number(value), Number(operand)]

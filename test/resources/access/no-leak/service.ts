@@ -25,7 +25,10 @@ interface Caller {
 }
 const askerOf = ({ id, claims, is, may }: Caller): Asker => ({ id, tenant: claims.tenant, is, may })
 
-/** Builds the service of a world. While `rules.areOn` is false, every rule is `true`, so that rows can be created. */
+/**
+ * Builds the service of a generated definition. While `rules.areOn` is false, every rule is `true`, so that rows can be
+ * created.
+ */
 export function definitionOf({ names, shapes, report: typed }: World, rules: { areOn: boolean }) {
   const { collection, service } = plinth({
     users: { fields: Type.Object({ tenant: Line(1, 40) }), roles: ['auditor'] },

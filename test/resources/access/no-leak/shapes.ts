@@ -79,7 +79,7 @@ export const kindOf = ({ fields, links, whens, totals }: Shape, field: string): 
 
 export const linkFields = ({ links }: Shape) => Object.keys(links).map((name) => `${name}Id`)
 
-/** Returns the relation by which `child` refers to a collection; undefined unless exactly one field does. */
+/** Returns the relation by which `child` refers to `parent`; undefined unless there is exactly one. */
 export function childLink({ shapes }: Pick<World, 'shapes'>, parent: Name, child: Name): string | undefined {
   const links = Object.entries(shapes[child].links).filter(([, { to }]) => to === parent)
   return links.length === 1 ? links[0]?.[0] : undefined

@@ -3,7 +3,7 @@ import { hasLock, memberOf, withRow } from './rows.ts'
 import { type Asker, canRead, canWrite, isLocked, type Row, referred, type State } from './rules.ts'
 import { childLink, linkFields, type Name, nounOf, type Shape } from './shapes.ts'
 
-/** A response that refuses a write. */
+/** A response that refuses a request. */
 export interface Refusal {
   status: number
   code: string
@@ -36,11 +36,11 @@ const refusal = (status: number, code: string, errors?: Refusal['errors']): Refu
 export const denied = refusal(403, 'PERMISSION_DENIED')
 export const absent = refusal(404, 'RESOURCE_NOT_FOUND')
 
-/** The fields that bodies cannot set in a version. */
+/** Returns true for fields that bodies cannot set in a version. */
 const isUnsettable = (shape: Shape, version: Version, field: string) =>
   (shape.setsTenant && field === 'tenant') || memberOf(shape, version, field) === undefined
 
-/** The fields that a PUT keeps if it omits them. */
+/** Returns true for fields that a PUT keeps if it omits them. */
 const isKept = (shape: Shape, version: Version, field: string) =>
   isUnsettable(shape, version, field) ||
   shape.writeOnly.includes(field) ||
@@ -49,7 +49,7 @@ const isKept = (shape: Shape, version: Version, field: string) =>
 
 export const storedFields = (shape: Shape) => [...Object.keys(shape.fields), ...linkFields(shape)]
 
-/** The fields that a body must have; a PUT may omit fields whose values it keeps. */
+/** Returns the fields that a body must have; a PUT may omit fields whose values it keeps. */
 export function requiredFields(shape: Shape, version: Version, isReplacement: boolean): string[] {
   return storedFields(shape).filter((field) => {
     const isRequired = shape.fields[field]?.isRequired ?? shape.links[field.slice(0, -2)]?.isRequired
@@ -156,7 +156,7 @@ export function store({ state, name, now }: Writing, row: Row, before: Row | und
   return [own, ...summing.map(([of, one]): Change => ({ type: 'updated', name: of, row: one, seen }))]
 }
 
-/** Marks every row that has a total over these rows as changed; returns the rows marked. */
+/** Marks every row with a sum or count over these rows as changed; returns the marked rows. */
 function touchTotals(state: State, name: Name, touched: readonly Row[], now: string): [Name, Row][] {
   const found = new Map<string, [Name, Row]>()
   for (const parent of state.world.names) {

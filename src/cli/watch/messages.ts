@@ -1,0 +1,11 @@
+/** A message from the supervisor. A socket is sent along with `connection`. */
+export type ToProcess =
+  | { event: 'load' | 'close' | 'connection' }
+  /** `isFirst` is true until a service has started. */
+  | { event: 'serve'; isFirst: boolean }
+
+/**
+ * A message from the serving process. `imported` lists the files of the definition, even if loading it fails. After
+ * `closed`, another process can open the database.
+ */
+export type FromProcess = { event: 'imported'; files: string[] } | { event: 'loaded' | 'ready' | 'closed' }

@@ -1,0 +1,39 @@
+import { type FieldError, Problem, type ProblemCode } from '../http/problems/problem.ts'
+
+/** Thrown by the author's code, or by a call of its context, to refuse a request. */
+export class Refusal extends Problem {
+  /** The path of the collection whose fields the errors name. */
+  of: string | undefined
+
+  constructor(code: ProblemCode, detail: string, errors?: readonly FieldError[], cause?: unknown) {
+    super(code, detail, { ...(errors && { errors: [...errors] }), cause })
+  }
+}
+
+const detail = 'Some fields break a rule'
+
+/**
+ * Returns the error that refuses a request with 422; throw it. The message completes a sentence that begins with the
+ * field: `refuse('due', 'must not be in the past')`.
+ */
+export function refuse(field: string, message: string): Error {
+  return new Refusal('VALIDATION_ERROR', detail, [{ field, message }])
+}
+
+/** Returns the error that refuses a request with 409, because of the current state. The message is a whole sentence. */
+refuse.conflict = (message: string): Error => new Refusal('STATE_CONFLICT', message)
+
+/**
+ * Runs a call. If it throws a problem, and `codes` is omitted or contains the problem's code, throws a `Refusal`
+ * instead.
+ */
+export async function refusing<T>(path: string, run: () => Promise<T>, codes?: readonly ProblemCode[]): Promise<T> {
+  try {
+    return await run()
+  } catch (error) {
+    if (!(error instanceof Problem) || error instanceof Refusal || (codes && !codes.includes(error.code))) throw error
+    const refusal = new Refusal(error.code, error.message, error.errors, error)
+    refusal.of = path
+    throw refusal
+  }
+}

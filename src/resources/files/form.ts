@@ -1,0 +1,103 @@
+import type { FastifyRequest } from 'fastify'
+import type { FormPart } from '../../http/multipart.ts'
+import type { Queryable } from '../../storage/database.ts'
+import type { Row } from '../../storage/rows/rows.ts'
+import { type FileOwner, placeFile, releaseFile } from '../../storage/stored-files.ts'
+import type { Served } from '../declaration.ts'
+import type { RowRequest } from '../writes/change.ts'
+import type { Insert, Values } from '../writes/row-writes.ts'
+import { fileIn } from './change-file.ts'
+import type { FileValue } from './file-field.ts'
+import type { Upload } from './upload.ts'
+
+/** A file of a form, in the store. */
+export interface ReceivedFile {
+  field: string
+  value: FileValue
+  upload: Upload
+  /** True if a transaction, which may still fail, has made it the file of a row. */
+  isPlaced: boolean
+}
+
+/** The multipart/form-data body of a request; its part `json` is `request.body`. */
+export interface MultipartForm {
+  parts: AsyncGenerator<FormPart, void>
+  /** The first part, if it is a file. */
+  first: FormPart | undefined
+  received: ReceivedFile[]
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set if the body is a form. Its files are in the store before the handler runs. */
+    form?: MultipartForm
+  }
+}
+
+/** Returns the values of the fields whose files a request contains. */
+export const formValues = ({ form }: Pick<FastifyRequest, 'form'>): Record<string, FileValue> =>
+  Object.fromEntries((form?.received ?? []).map(({ field, value }) => [field, value]))
+
+/** The values of a row with files, and the row before the change. */
+interface Placement {
+  values: Values
+  before?: Row | undefined
+  owner: FileOwner
+  now: string
+}
+
+/** Makes the files of a form those of a row, unless a hook has changed the row's values, and releases the previous files. */
+async function placeFiles(
+  form: MultipartForm,
+  tx: Queryable,
+  { values, before, owner, now }: Placement,
+): Promise<void> {
+  for (const file of form.received) {
+    const { field, upload } = file
+    const { key, sizeBytes, sha256 } = upload
+    if ((values[field] as FileValue | null | undefined)?.sha256 !== sha256) continue
+    await placeFile(tx, { key, sizeBytes, sha256 }, owner, now)
+    file.isPlaced = true
+    const previous = before && fileIn(before, field)
+    if (previous) await releaseFile(tx, owner, previous.sha256, Date.parse(now))
+  }
+}
+
+/** Returns `insert`, which then also makes the files of the request those of the new row. */
+export function insertWithFiles(
+  { declaration: { table } }: Served,
+  { form }: Pick<FastifyRequest, 'form'>,
+  { tx, now }: { tx: Queryable; now: string },
+  insert: Insert,
+): Insert {
+  if (!form) return insert
+  return async (values) => {
+    const inserted = await insert(values)
+    await placeFiles(form, tx, { values, owner: { table, id: inserted.row.id }, now })
+    return inserted
+  }
+}
+
+/** The files of a change. */
+export interface FileChange {
+  /** Returns the new values of the file fields. Call it with the row that is changed. */
+  values: (row: Row) => Values
+  /** Makes the files those of the row; runs in the transaction after the row has been changed. */
+  place: (tx: Queryable, now: string) => Promise<void>
+}
+
+/** Returns how a request changes the files of its row; undefined if it is not a form. */
+export function fileChange({ declaration: { table } }: Served, request: RowRequest): FileChange | undefined {
+  const { form } = request
+  if (!form) return undefined
+  const values = formValues(request)
+  const owner = { table, id: request.params.id }
+  let before: Row | undefined
+  return {
+    values: (row) => {
+      before = row
+      return values
+    },
+    place: (tx, now) => placeFiles(form, tx, { values, before, owner, now }),
+  }
+}

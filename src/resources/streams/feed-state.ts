@@ -1,0 +1,99 @@
+import { setImmediate } from 'node:timers/promises'
+import { type ChangeLogReader, type LogPosition, maxRead } from '../../storage/row-changes/read.ts'
+import type { Channels } from './channels.ts'
+import type { FeedMember } from './feed-member.ts'
+import { eventIdOf } from './subscribers.ts'
+import type { Watches } from './watches.ts'
+
+/**
+ * The shortest interval at which the log is read while streams are open. On SQLite, it is read only if changes were
+ * committed.
+ */
+export const feedPollMs = 100
+/** The next read is delayed by this for each stream that was written to, so that writing takes a small part of the time. */
+const delayPerWriteMs = 0.3
+const maxFeedPollMs = 500
+/** The interval at which each stream's token, access rules and filters are evaluated again. */
+export const feedCheckMs = 5_000
+/** The number of streams that are checked without a pause. */
+const checkedAtOnce = 50
+
+/** The streams of a process, and how far the log has been read for them. */
+export interface FeedState {
+  later: (ms: number, run: () => void) => () => void
+  onError: (error: unknown) => void
+  log: ChangeLogReader
+  members: Map<FeedMember, { from: number; leave: () => void }>
+  channels: Channels
+  /** The log position up to which the members have been sent all changes; null while there are no members. */
+  position: LogPosition | null
+  /** The number of the last transaction before the log was read up to `position`. */
+  readAt: number
+  /** The number of streams that were written to after the last read. */
+  writes: number
+  /** All streams: the members, and the streams that are still catching up with the log. */
+  open: Set<FeedMember>
+  watches: Watches
+  cancels: Record<'poll' | 'check', (() => void) | null>
+  isClosed: boolean
+}
+
+/** Schedules the next read of the log. */
+export function pollSoon(state: FeedState): void {
+  const pauseMs = Math.min(maxFeedPollMs, Math.max(feedPollMs, delayPerWriteMs * state.writes))
+  const cancel = state.later(pauseMs, async () => {
+    state.writes = 0
+    if (state.log.hasMore(state.readAt)) await read(state).catch(state.onError)
+    // During the read, all members may have ended, and new members may have scheduled another poll.
+    if (state.cancels.poll === cancel) pollSoon(state)
+  })
+  state.cancels.poll = cancel
+}
+
+/** Reads the new changes and sends their events, so that each stream is written to once. */
+async function read(state: FeedState): Promise<void> {
+  try {
+    for (let hasMore = true; hasMore && state.position !== null; ) {
+      const from = state.position.at
+      const readAt = state.log.lastCommit()
+      const changes = await state.log.after(from)
+      if (state.position?.at !== from) continue
+      state.readAt = readAt
+      for (const logged of changes) {
+        state.channels.collect(logged)
+        state.position = { at: logged.at, tag: logged.tag }
+      }
+      hasMore = changes.length === maxRead
+      // Pause so that requests do not have to wait until all changes have been judged.
+      if (hasMore) await setImmediate()
+    }
+  } finally {
+    state.writes = state.channels.flush()
+  }
+}
+
+/** Schedules the next check of all streams. */
+export function checkSoon(state: FeedState): void {
+  const cancel = state.later(feedCheckMs, async () => {
+    await checkAll(state).catch(state.onError)
+    if (state.cancels.check === cancel) checkSoon(state)
+  })
+  state.cancels.check = cancel
+}
+
+async function checkAll(state: FeedState): Promise<void> {
+  const members = [...state.members]
+  for (let at = 0; at < members.length; at += checkedAtOnce) {
+    // Pause so that requests do not have to wait until all streams have been checked.
+    if (at > 0) await setImmediate()
+    // Collected events come before the position that a heartbeat contains.
+    state.channels.flush()
+    const { position } = state
+    const eventId = position && position.tag !== '' ? eventIdOf(position) : null
+    for (const [member, { from }] of members.slice(at, at + checkedAtOnce)) {
+      // `check` reports its own errors.
+      if (!member.ended.aborted) void member.check(position && position.at >= from ? eventId : null)
+    }
+  }
+  await state.watches.renew(state.channels.nouns())
+}

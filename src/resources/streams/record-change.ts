@@ -1,0 +1,97 @@
+import { sql } from 'kysely'
+import type { Database, Queryable } from '../../storage/database.ts'
+import { idOrNone, type RandomBytes, type RowId } from '../../storage/ids.ts'
+import { changeRecorder } from '../../storage/row-changes/record.ts'
+import { rowCodec } from '../../storage/rows/column-codec.ts'
+import { readColumn } from '../../storage/rows/page-query.ts'
+import type { Row } from '../../storage/rows/rows.ts'
+import type { Declaration } from '../declaration.ts'
+import { codecsOf } from '../table.ts'
+import type { ChangeType } from '../writes/hooks.ts'
+
+/** Returns the facts about a row that access rules compare. */
+export type FactsOf = (tx: Queryable, row: Readonly<Record<string, unknown>>) => Promise<Record<string, unknown>>
+
+/**
+ * Writes a change of a row to the log, in the transaction of that change. `known` is the row before an update, if it has
+ * been read.
+ */
+export type RecordChange = (
+  tx: Queryable,
+  change: ChangeType,
+  row: Pick<Row, 'id'> & Partial<Row>,
+  now: string,
+  known?: Row,
+) => Promise<void>
+
+/**
+ * Returns the function that logs the changes of one resource: the row before and after the change, with the facts that
+ * access rules compare.
+ */
+export function changeLogger(
+  { db, random }: { db: Database; random: RandomBytes },
+  declaration: Declaration,
+  factsOf: FactsOf,
+): RecordChange {
+  const { noun, access, writeOnly } = declaration
+  // Write-only fields are logged only if there are access rules, which may compare them.
+  const withoutSecrets: FactsOf =
+    access || writeOnly.length === 0
+      ? factsOf
+      : async (tx, row) =>
+          factsOf(tx, Object.fromEntries(Object.entries(row).filter(([name]) => !writeOnly.includes(name))))
+  const log = changeRecorder(db, random)
+  const committed = committedRow(db, declaration)
+  /**
+   * Returns a row at a revision that precedes the current change: usually the committed row, which other connections
+   * still see, otherwise the row in the log. If the log does not contain it either, returns the committed row if that
+   * is older; otherwise null.
+   */
+  const before = async (tx: Queryable, id: RowId, revision: number) => {
+    const row = await committed(id)
+    if (row?.revision === revision) return withoutSecrets(tx, row)
+    const logged = await log.loggedRow(tx, noun, id, revision)
+    if (logged) return logged
+    return row && Number(row.revision) < revision ? withoutSecrets(tx, row) : null
+  }
+  const updated = (tx: Queryable, id: RowId, revision: number, known: Row | undefined) =>
+    known ? withoutSecrets(tx, known) : before(tx, id, revision - 1)
+  return async (tx, change, row, now, known) => {
+    const isDeleted = change === 'deleted'
+    const { id, revision = 0 } = row
+    const current = await withoutSecrets(tx, { ...row })
+    await log.add(tx, {
+      ...{ noun, change, id, revision: isDeleted ? null : revision, createdAt: now },
+      before: isDeleted
+        ? ((await before(tx, id, revision)) ?? current)
+        : change === 'updated'
+          ? await updated(tx, id, revision, known)
+          : null,
+      after: isDeleted ? null : current,
+    })
+  }
+}
+
+/**
+ * Returns the function that reads the committed state of a row, outside the current transaction. It uses a reserved
+ * connection, because all other connections may be waiting for this transaction.
+ */
+function committedRow({ reserved }: Database, declaration: Declaration) {
+  const { table, columns, kinds, computed, access } = declaration
+  const fields = ['id', ...Object.keys(kinds), ...computed.totals.map(({ name }) => name)]
+  const all = [...fields, 'revision', 'createdAt', 'updatedAt', ...(access ? ['createdBy'] : [])]
+  const codecs = codecsOf(declaration)
+  const wide = Object.keys(codecs).filter((field) => codecs[field]?.isWide)
+  const selected = sql.join(all.map((field) => sql`${readColumn(field, { wide, columns })} as ${sql.ref(field)}`))
+  const { decode } = rowCodec(codecs)
+  const compile = () =>
+    sql<Record<string, unknown>>`select ${selected} from ${sql.ref(table)} where id = ${0}`.compile(
+      reserved.read.withoutPlugins(),
+    )
+  let prepared: ReturnType<typeof reserved.prepare<Record<string, unknown>>> | undefined
+  return async (id: RowId) => {
+    prepared ??= reserved.prepare({ compile })
+    const [row] = await prepared.all([idOrNone(id)])
+    return decode(row)
+  }
+}

@@ -1,0 +1,118 @@
+import type { Caller } from '../../http/policies/authenticate.ts'
+import type { Queryable } from '../../storage/database.ts'
+import type { RowId } from '../../storage/ids.ts'
+import type { Row, Rows } from '../../storage/rows/rows.ts'
+
+/** The type of a change, as in event types. */
+export type ChangeType = 'created' | 'updated' | 'deleted'
+
+type AnyRow = Row | Pick<Row, 'id'>
+
+/**
+ * Records a change in its transaction for its subscribers: for webhooks as an event, for event streams in the log.
+ * `subscribed` has the kinds of subscribers, as in `Changed`; by default, records both. `before` is the row before an
+ * update, if it is known.
+ */
+export type Announce = (
+  tx: Queryable,
+  change: ChangeType,
+  row: AnyRow,
+  caller: Caller,
+  now: string,
+  subscribed?: number,
+  before?: Row,
+) => Promise<void>
+
+/** Identifies a row in any table. */
+interface RowKey {
+  table: string
+  id: RowId
+}
+
+/** Sends the event of a change to the given kinds of subscribers, as an event of the given type. */
+type SendEvent = (change: ChangeType, subscribed: number) => Promise<void>
+
+/** What the writes of a transaction that makes several have in common. */
+export interface WriteUnit {
+  /** The names of the hooks and actions that led to this write, outermost first. */
+  chain: readonly string[]
+  /** Records the event of a change until the end of the transaction, or sends it if no other change can follow. */
+  record: (row: RowKey, change: ChangeType, subscribed: number, send: SendEvent) => Promise<void>
+  /** Returns how often a row has changed in this transaction. */
+  changesOf: (row: RowKey) => number
+  /** Runs `work` at the end of the transaction, after the events of rows have been sent. */
+  atEnd: (work: (tx: Queryable) => Promise<void>) => void
+}
+
+/** Who writes and when (ISO 8601). */
+export interface WriteBy {
+  caller: Caller
+  now: string
+  /** Undefined for a single write in a service without code. */
+  unit?: WriteUnit | undefined
+}
+
+type Values = Record<string, unknown>
+
+/**
+ * The author's hooks of one collection, which run in the transaction of a write. `creating` and `changing` return all
+ * values to store. A hook throws a `Problem` to refuse the write; with any other error, the write fails with 500.
+ */
+export interface RowHooks {
+  creating?: ((tx: Queryable, values: Values, by: WriteBy) => Promise<Values>) | undefined
+  created?: ((tx: Queryable, row: Row, by: WriteBy) => Promise<unknown>) | undefined
+  changing?: ((tx: Queryable, before: Row, values: Values, by: WriteBy) => Promise<Values>) | undefined
+  changed?: ((tx: Queryable, before: Row, after: Row, by: WriteBy) => Promise<unknown>) | undefined
+  removing?: ((tx: Queryable, row: Row, by: WriteBy) => Promise<unknown>) | undefined
+  removed?: ((tx: Queryable, row: Row, by: WriteBy) => Promise<unknown>) | undefined
+}
+
+/** The author's code, as the writes of resources see it. */
+export interface AuthorCode {
+  /** Returns the hooks of a collection, with the names of its fields. */
+  hooksOf: (path: string) => RowHooks | undefined
+  /** Runs the writes of one transaction, then records their events and jobs in the same transaction. */
+  inUnit: <T>(tx: Queryable, by: WriteBy, run: (by: WriteBy) => Promise<T>) => Promise<T>
+}
+
+/** Runs the writes of one transaction: as a unit if the service has code. */
+export const asUnit = <T>(
+  code: AuthorCode | undefined,
+  tx: Queryable,
+  by: WriteBy,
+  run: (by: WriteBy) => Promise<T>,
+): Promise<T> => (code ? code.inUnit(tx, by, run) : run(by))
+
+/** Returns a row as the hooks after its change left it. */
+export function afterHooks(
+  { rows, table }: { rows: Pick<Rows, 'readIn'>; table: string },
+  tx: Queryable,
+  row: Row,
+  { unit }: WriteBy,
+): Row | Promise<Row> {
+  if (unit === undefined || unit.changesOf({ table, id: row.id }) === 1) return row
+  return rows.readIn(tx, row.id).then((current) => current ?? row)
+}
+
+/** A changed row, and the kinds of subscribers of its event. */
+interface ChangedRow {
+  table: string
+  change: ChangeType
+  row: AnyRow
+  subscribed: number
+  before?: Row | undefined
+}
+
+/** Sends the event of a change if it has a subscriber: now, or when the unit sends it. */
+export async function publish(
+  announce: Announce,
+  tx: Queryable,
+  { table, change, row, subscribed, before }: ChangedRow,
+  { caller, now, unit }: WriteBy,
+): Promise<void> {
+  if (unit) {
+    // The event describes all changes of the unit to the row, so the row before this one does not matter.
+    const send: SendEvent = (as, to) => announce(tx, as, row, caller, now, to)
+    await unit.record({ table, id: row.id }, change, subscribed, send)
+  } else if (subscribed > 0) await announce(tx, change, row, caller, now, subscribed, before)
+}

@@ -1,0 +1,66 @@
+import { sql } from 'kysely'
+import type { Database, Queryable } from '../database.ts'
+import { iso, type RandomBytes } from '../ids.ts'
+import { changeTag } from './record.ts'
+
+export interface WatchOptions {
+  db: Database
+  now: () => number
+  random: RandomBytes
+  /** How long changes stay in the log, in ms. */
+  historyMs: number
+}
+
+/** How much longer a watch lasts than changes stay in the log, in ms. */
+const marginMs = 60_000
+
+/**
+ * Watches a resource: its changes are logged from now on. Extends a watch that exists. Returns the `seq` from which the
+ * log is complete for this resource. Rejects with a lock timeout if transactions in progress take too long.
+ */
+export async function watchRows({ db, now, random, historyMs }: WatchOptions, noun: string): Promise<number> {
+  const until = iso(now() + historyMs + marginMs)
+  const renew = (tx: Queryable) =>
+    tx.updateTable('rowWatches').set({ until }).where('noun', '=', noun).returning('since').executeTakeFirst()
+  const renewed = await db.write(renew)
+  if (renewed) return renewed.since
+  return db.write(async (tx) => {
+    // A statement that has found no watch locks the table until its transaction ends. This waits for all such locks.
+    if (!db.engine.commitsInOrder) await sql`lock table row_watches in access exclusive mode`.execute(tx)
+    const added = await renew(tx)
+    if (added) return added.since
+    const mark = { noun, change: 'mark' as const, rowId: null, revision: null, before: null, after: null }
+    const { seq: since } = await tx
+      .insertInto('rowChanges')
+      .values({ ...mark, tag: changeTag(random), createdAt: iso(now()) })
+      .returning('seq')
+      .executeTakeFirstOrThrow()
+    await tx.insertInto('rowWatches').values({ noun, since, until }).execute()
+    return since
+  })
+}
+
+/** The largest number of changes deleted in one transaction. */
+const maxExpired = 300
+
+/**
+ * Ends expired watches. Deletes changes older than `historyMs`, except the last change; returns the number of deleted
+ * changes.
+ */
+export async function expireChanges(db: Database, now: () => number, historyMs: number): Promise<number> {
+  await db.write((tx) => tx.deleteFrom('rowWatches').where('until', '<', iso(now())).execute())
+  const before = iso(now() - historyMs)
+  for (let count = 0; ; ) {
+    const removed = await db.write(async (tx) => {
+      // The last change stays, so that the log always has a position.
+      const older = tx.selectFrom('rowChanges').select(['seq', 'createdAt'])
+      const last = tx.selectFrom('rowChanges').select(({ fn }) => fn.max('seq').as('seq'))
+      const oldest = await older.where('seq', '<', last).orderBy('seq').limit(maxExpired).execute()
+      const expired = oldest.filter(({ createdAt }) => createdAt < before).map(({ seq }) => seq)
+      if (expired.length > 0) await tx.deleteFrom('rowChanges').where('seq', 'in', expired).execute()
+      return expired.length
+    })
+    count += removed
+    if (removed < maxExpired) return count
+  }
+}
