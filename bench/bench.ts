@@ -12,8 +12,10 @@ export interface Bench {
   /** Whether processes are pinned to cores. */
   pin: boolean
   service: Service
-  /** The reference server: Fastify without plugins. */
+  /** The reference server, usually Fastify without plugins. */
   reference: Target
+  /** Whether wrk sends the requests; otherwise, `load.ts` does. */
+  useWrk?: boolean
   /** The service's memory use right after startup. */
   start: Memory
   /** Prints a progress line. */
@@ -38,7 +40,7 @@ export interface Options {
   tls: boolean
   /** Output file for the results; null for bench/results/<date>.json. */
   json: string | null
-  /** Whether a run fails if a ratio is below its floor. */
+  /** Whether a run fails if a ratio is below its floor or the service uses too much memory. */
   check: boolean
   /** Whether to write CPU profiles of the service and the reference; profiling slows both down slightly. */
   profile: boolean
@@ -54,8 +56,8 @@ export const usage = `Measures the service relative to a reference on the same c
   --rows N          products in the database, and rows of the report (1000000)
   --only NAME       only this row: get, get-random, not-modified, list-20, list-50, list-100, token,
                     remembered-token, report, report-postgres, report-ndjson, report-xlsx, webhooks, list-rule,
-                    list-expand, mixed, create, get-counted, not-modified-counted, greedy, overload, threads-get-random,
-                    threads-mixed, threads-create or start
+                    list-expand, mixed, create, create-hook, streams, streams-matching, get-counted,
+                    not-modified-counted, greedy, overload, threads-get-random, threads-mixed, threads-create or start
   --tls             HTTPS for both instead of plain HTTP behind a proxy
   --json FILE       file for the figures (bench/results/<date>.json)
   --check           exit with 1 if a ratio is below its floor

@@ -10,7 +10,7 @@ import { eventually } from '../test/support/service.ts'
 import { cpuMsOf } from './cpu-and-memory.ts'
 import { nameOf, priceOf, unreachableLimits } from './service.ts'
 
-// Measures the CPU time of a service, and of the PostgreSQL server behind it, for each request, row and delivery.
+// Measures the CPU time of a service, and of the PostgreSQL server behind it, per request, report row and delivery.
 
 const usage = `node bench/capacity.ts --postgres URL [--redis URL] [--pooler URL] [--count N]
 
@@ -101,7 +101,9 @@ async function fill(db: pg.Client): Promise<void> {
 
 type Meter = (what: string, count: number, work: () => Promise<unknown>) => Promise<void>
 
-/** Prints the CPU time of the service and of the backends of its database, in µs for each unit of the work. */
+/**
+ * Returns a meter: it runs some work, and prints the CPU time of the service and its database backends in µs per unit.
+ */
 function meterOf(pid: number, db: pg.Client): Meter {
   const backends = async () => {
     const { rows } = await db.query('select pid from pg_stat_activity where datname = current_database()')
@@ -145,7 +147,7 @@ async function reports(node: Node, token: string, meter: Meter): Promise<void> {
   for (const format of ['csv', 'xlsx']) await meter(`a row of a ${format} report`, products, () => one(format))
 }
 
-/** Measures the deliveries of events to twenty endpoints, with the requests that cause them. */
+/** Measures deliveries to twenty endpoints, including the requests that cause the events. */
 async function deliveries(
   node: Node,
   port: number,

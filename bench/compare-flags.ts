@@ -55,7 +55,7 @@ async function compare(row: RequestRow, variants: Variant[]): Promise<void> {
   for (const variant of variants) {
     resetPeak(variant.service.pid)
     variant.results = []
-    // Warms up the compiled code and the caches.
+    // Warms up the JIT compiler and the caches.
     await run(variant, 5 * chosen.seconds)
   }
   for (let round = 0; round < chosen.rounds; round++) {

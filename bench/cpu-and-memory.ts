@@ -54,7 +54,7 @@ export function memoryOf(pid: number): Memory {
   return { rssMiB: mebibytes('VmRSS'), peakMiB: mebibytes('VmHWM') }
 }
 
-/** Resets the peak, so that each table row has its own peak. */
+/** Resets the peak memory of a process, so that each table row has its own peak. */
 export function resetPeak(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/clear_refs`, '5')
@@ -79,7 +79,8 @@ export function meterOf(pid: number) {
       }
     },
     /**
-     * Returns the core's use by the process and by others, as shares of wall time, and the process's CPU time per row in µs.
+     * Returns the use of the server core by the process and by others, as shares of wall time, and the process's CPU
+     * time per row in µs.
      */
     read: (rows: number) => {
       const wall = performance.now() - start.wall

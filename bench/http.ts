@@ -47,7 +47,7 @@ export async function expectResponse(address: Address, expected: number, request
   throw new Error(`${method} ${path} returned ${response.statusCode} instead of ${expected}: ${body}`)
 }
 
-/** A request as sent over the wire; both servers get the same bytes. */
+/** Returns a request as sent over the wire; both servers get the same bytes. */
 export function requestText(method: string, path: string, headers: Headers, body = ''): string {
   const all = { host: 'localhost', ...headers, ...(body && { 'content-length': String(Buffer.byteLength(body)) }) }
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
@@ -55,7 +55,7 @@ export function requestText(method: string, path: string, headers: Headers, body
 }
 
 const headEnd = Buffer.from('\r\n\r\n')
-/** The header name in both spellings that the servers use. */
+/** The `Content-Length` header name in both spellings that the servers use. */
 const lengthNames = ['content-length', 'Content-Length'].map((name) => Buffer.from(`\r\n${name}: `))
 const digit = (byte: number | undefined) => (byte ?? 0) - 48
 
@@ -63,8 +63,8 @@ const digit = (byte: number | undefined) => (byte ?? 0) - 48
 export const statusOf = (bytes: Buffer): number => digit(bytes[9]) * 100 + digit(bytes[10]) * 10 + digit(bytes[11])
 
 /**
- * Returns the length of the response at the start of the buffer, or 0 while its head is incomplete. Supports only what the
- * two servers send: HTTP/1.1 with a Content-Length, or 204 and 304 without content. Throws on anything else.
+ * Returns the length of the response at the start of the buffer, or 0 while its head is incomplete. Supports only what
+ * the two servers send: 204 and 304 without content, and responses with a Content-Length. Throws on any other response.
  */
 export function lengthOf(bytes: Buffer): number {
   const end = bytes.indexOf(headEnd)

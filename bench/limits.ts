@@ -92,10 +92,7 @@ async function newKey(service: Service, headers: Record<string, string>, name: s
   return (JSON.parse((await expectResponse(service, 201, request)).body) as { key: string }).key
 }
 
-/**
- * Measures the goodput when clients send ten times as many requests as the service can handle: conditional reads, lists
- * and writes.
- */
+/** Measures the goodput when clients send ten times as many requests as the service can handle. */
 export const overloadRow: Measurement = { name: 'overload', measure: overload }
 
 const overloadTimes = 10
@@ -150,7 +147,10 @@ function mix(headers: Record<string, string>): string[] {
   })
 }
 
-/** Probes for one second at a time until the latency has returned to normal. Throws if that takes too long. */
+/**
+ * Sends requests for one second at a time until the latency is normal again and none gets a 503. Throws if that takes
+ * too long.
+ */
 async function untilRecovered(probe: () => Promise<OpenResult>, usual: StreamResult, say: Bench['say']): Promise<void> {
   const maxP99Ms = Math.max(2 * usual.p99Ms, 20)
   for (let second = 1; second <= maxRecoverySeconds; second++) {

@@ -63,7 +63,10 @@ const rows: ListRow[] = [
   },
 ]
 
-/** Compares lists with an access rule or an expansion to the same lists without it. */
+/**
+ * Compares a list under an access rule to a list with the equivalent filter, and a list with an expansion to the same
+ * list without one.
+ */
 export const ownListRows: Measurement[] = rows.map((row) => ({
   name: row.name,
   measure: (bench) => measure(bench, row),

@@ -194,8 +194,8 @@ async function bareUndici(): Promise<void> {
 }
 
 /**
- * Runs a minimal webhook receiver, which never limits the rate: reads each request completely and responds with 204.
- * Environment: RECEIVER_PORT.
+ * Runs a webhook receiver that is too simple to be the bottleneck: it reads each request completely and responds with
+ * 204. Environment: RECEIVER_PORT.
  */
 async function webhookReceiver(): Promise<void> {
   createServer(serve).listen(Number(process.env.RECEIVER_PORT), '127.0.0.1', ready)

@@ -40,7 +40,10 @@ function shellExport(bench: Bench, count: number): Promise<Exported> {
   return commandExport(bench, ['sqlite3', '-readonly', '-csv', '-header', file, query], count)
 }
 
-/** Requests a report, waits until it is completed, downloads the result and checks the number of rows or lines. */
+/**
+ * Requests a report, waits until it is completed, and downloads it. Checks the number of rows and, except for XLSX, the
+ * number of lines.
+ */
 async function serviceExport(service: Service, format: string, count: number): Promise<Exported> {
   const headers = { authorization: `Bearer ${await service.token()}` }
   const json = { ...headers, 'content-type': 'application/json' }
@@ -186,7 +189,10 @@ function psql(url: string, statement: string): void {
   if (status !== 0) throw new Error(`psql failed: ${stderr}`)
 }
 
-/** Rows per second of the export alone, and of the total time from the request until polling shows its completion. */
+/**
+ * `perSecond` is the rate of the export itself; `totalPerSecond` is the rate from the request until polling shows that
+ * the report is completed.
+ */
 interface Exported extends ReturnType<ReturnType<typeof meterOf>['read']> {
   perSecond: number
   totalPerSecond: number

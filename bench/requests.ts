@@ -13,6 +13,7 @@ import {
   startService,
   unreachableLimits,
 } from './service.ts'
+import { runWrk } from './wrk.ts'
 
 /** A table row that measures requests per second. */
 export interface RequestRow {
@@ -23,9 +24,12 @@ export interface RequestRow {
   status: number
   /** The expected status of the reference's responses. */
   referenceStatus: number
-  /** Builds the requests, which are sent in rotation; `headers` are the same for all table rows. */
+  /**
+   * Builds the requests, which are sent in rotation. `headers` are the ones that every request needs, such as the
+   * access token.
+   */
   requests: (headers: Headers, rows: number, service: Target) => string[] | Promise<string[]>
-  /** Counts the writes stored in the database file; `share` is the fraction of requests that are writes. */
+  /** `count` returns the number of writes stored in the file; `share` is the fraction of requests that write. */
   writes?: { count: (databaseFile: string) => number; share: number }
 }
 
@@ -37,7 +41,10 @@ const distinct = 256
 const reads = (headers: Headers, rows: number) =>
   Array.from({ length: distinct }, (_, at) => requestText('GET', `/products/${spread(at, rows)}`, headers))
 
-/** Returns an id from the whole table; all ids have the same number of digits if the table is large. */
+/**
+ * Returns an id; successive values of `at` spread the ids over the table. With a million rows, nearly all ids have six
+ * digits.
+ */
 const spread = (at: number, rows: number) => Math.max(1, Math.floor((rows * (at + 26)) / (distinct + 26)))
 
 /** The lengths of the measured lists. */
@@ -202,11 +209,11 @@ export async function alternate(
   return rounds
 }
 
-type LoadContext = Pick<Bench, 'options' | 'sandbox' | 'pin' | 'service'>
+type LoadContext = Pick<Bench, 'options' | 'sandbox' | 'pin' | 'service' | 'useWrk'>
 
 /** Sends a row's requests to a target, with an access token of the target or, if it issues none, of the service. */
 export async function runOnce(
-  { options, sandbox, pin, service }: LoadContext,
+  { options, sandbox, pin, service, useWrk }: LoadContext,
   row: RequestRow,
   target: Target,
   seconds: number,
@@ -222,10 +229,11 @@ export async function runOnce(
     seconds,
     serverPid: target.pid,
   }
-  return runLoad(sandbox, pin, order, target === service ? row.status : row.referenceStatus)
+  const expected = target === service ? row.status : row.referenceStatus
+  return useWrk ? runWrk(sandbox, order, expected) : runLoad(sandbox, pin, order, expected)
 }
 
-const percent = (share: number) => `${Math.round(share * 100)} %`.padStart(5)
+const percent = (share: number) => (Number.isNaN(share) ? '–' : `${Math.round(share * 100)} %`).padStart(5)
 
 const sideLine = (result: LoadResult) =>
   [
@@ -236,12 +244,18 @@ const sideLine = (result: LoadResult) =>
   ].join('   ')
 
 /** Throws unless every confirmed write is in the file; writes in flight at the end of a run may also be in the file. */
-function expectStored({ service, options }: Bench, { writes }: RequestRow, before: number, responses: number[]): void {
+function expectStored(
+  { service, options, useWrk }: Bench,
+  { writes }: RequestRow,
+  before: number,
+  responses: number[],
+): void {
   if (writes === undefined) return
   const added = writes.count(service.databaseFile) - before
   const writesOf = (count: number) => Math.floor(count * writes.share)
   const min = responses.reduce((sum, count) => sum + writesOf(count), 0)
-  const inFlight = options.connections * responses.length
+  // wrk is started twice: to warm up, and to measure.
+  const inFlight = options.connections * responses.length * (useWrk ? 2 : 1)
   // In a mixed run, the fraction of writes is exact for the requests sent, but not for the responses received.
   const missing = writes.share < 1 ? inFlight : 0
   if (added >= min - missing && added <= min + inFlight) return

@@ -63,7 +63,7 @@ export const disturbedShare = 0.1
 const maxAttempts = 3
 
 /**
- * Measures up to three times, until no other process interferes. Returns the measurement with the least interference.
+ * Repeats a measurement while other processes interfere, at most twice. Returns the run with the least interference.
  */
 export async function bestRun<T extends { othersShare: number }>(measure: () => Promise<T>): Promise<T> {
   let best = await measure()
@@ -109,7 +109,7 @@ function cells(row: Measured): string[] {
   ]
 }
 
-/** Returns true if another process used the servers' core during a round. */
+/** Returns true if other processes used too much of the servers' core in any round. */
 const disturbed = ({ rounds }: Measured) =>
   rounds
     .flatMap(({ reference, service }) => [reference, service])
@@ -130,7 +130,8 @@ function busyLine(row: Measured): string {
   const part = (side: 'reference' | 'service') => {
     const share = (figure: string) => `${Math.round(medianOf(row, side, figure) * 100)} %`
     const us = medianOf(row, side, 'serverUs').toFixed(1)
-    const generator = row.unit === 'requests' ? `, generator ${share('loadShare')}` : ''
+    const isKnown = row.unit === 'requests' && !Number.isNaN(medianOf(row, side, 'loadShare'))
+    const generator = isKnown ? `, generator ${share('loadShare')}` : ''
     return `${side} ${share('serverShare')} of its core (${us} µs each)${generator}`
   }
   return `${row.title}: ${part('reference')}; ${part('service')}`

@@ -1,5 +1,6 @@
 import { type Bench, type Measurement, type Options, readOptions, usage } from './bench.ts'
 import { canPin, memoryOf } from './cpu-and-memory.ts'
+import { hookRow } from './hooks.ts'
 import { expectResponse } from './http.ts'
 import { greedyRow, overloadRow } from './limits.ts'
 import { ownListRows } from './own-lists.ts'
@@ -9,6 +10,7 @@ import { conclude, type Row } from './results.ts'
 import { openSandbox, type Sandbox } from './sandbox.ts'
 import { nameOf, priceOf, readPages, startReference, startService } from './service.ts'
 import { startRow } from './start.ts'
+import { streamRows } from './streams.ts'
 import { threadRows } from './threads.ts'
 import { cachedTokenRow, tokenRow } from './tokens.ts'
 import { webhooksRow } from './webhooks.ts'
@@ -28,6 +30,8 @@ const measurements = [
   ...ownListRows,
   mixed,
   create,
+  hookRow,
+  ...streamRows,
   ...countedRows,
   greedyRow,
   overloadRow,

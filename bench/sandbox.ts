@@ -8,7 +8,7 @@ import { loadCore, pinned } from './cpu-and-memory.ts'
 import type { LoadOrder, LoadResult } from './load.ts'
 import type { OpenOrder, OpenResult } from './open-load.ts'
 
-/** A temporary folder and the processes started in it; `clear` removes both. */
+/** A temporary folder, and the processes of a run. */
 export interface Sandbox {
   folder: string
   start: (command: string[], options: SpawnOptions) => ChildProcess
@@ -66,7 +66,10 @@ async function stop(child: ChildProcess): Promise<void> {
   clearTimeout(killTimer)
 }
 
-/** Builds a child process's environment: this Node.js first in PATH, no npm variables, and only the given settings. */
+/**
+ * Builds a child process's environment: PATH with this Node.js first, HOME, production mode, one thread, and the given
+ * settings.
+ */
 export const environment = (settings: Record<string, string>): NodeJS.ProcessEnv => {
   const { PATH = '', HOME = '' } = process.env
   return {

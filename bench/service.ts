@@ -15,9 +15,9 @@ export interface Service extends Target {
   databaseFile: string
   /** Private key and certificates of the HTTPS server. */
   pemFile: string
-  /** Requests an access token with every scope that the benchmarks need. */
+  /** Requests an access token with the definition's scopes. */
   token: () => Promise<string>
-  /** Truncates the access log, which would fill the disk; throws if no request was logged. */
+  /** Truncates the access log, which would otherwise fill the disk; throws if no request was logged. */
   trimLog: () => void
   stop: () => Promise<void>
   /** How long the start took until `/readyz` responded with 200. */

@@ -28,7 +28,7 @@ export const startRow: Measurement = {
 
 const line = ({ wallMs, cpuMs }: Side) => `${Number(wallMs).toFixed(0)} ms, ${Number(cpuMs).toFixed(0)} ms of CPU time`
 
-/** The figures of one start. Other processes on the core change the wall time, but hardly the CPU time. */
+/** Returns the figures of one start. Other processes on the core change the wall time, but hardly the CPU time. */
 const sideOf = (wallMs: number, cpuMs: number): Side => ({
   ...{ perSecond: 1_000 / wallMs, wallMs, cpuMs },
   ...{ serverUs: cpuMs * 1_000, serverShare: cpuMs / wallMs },

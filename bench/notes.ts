@@ -1,0 +1,6 @@
+import { collection, service, Title, Type } from 'plinth'
+
+export const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ name: Title }) })
+
+/** A service without code, to be compared with `hooked-notes.ts`. */
+export default service({ resources: [notes] })

@@ -1,0 +1,20 @@
+-- Sends the NUL-terminated requests of a file in rotation, and prints the result as JSON.
+local requests, next = {}, 0
+
+function init(args)
+  local file = assert(io.open(args[1], 'rb'))
+  for text in file:read('*a'):gmatch('([^%z]+)%z') do requests[#requests + 1] = text end
+  file:close()
+end
+
+function request()
+  next = next % #requests + 1
+  return requests[next]
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  local failed = errors.connect + errors.read + errors.write + errors.timeout
+  io.write(string.format('{"responses":%d,"us":%d,"refused":%d,"failed":%d,"p50Us":%d,"p99Us":%d}\n', summary.requests,
+    summary.duration, errors.status, failed, latency:percentile(50), latency:percentile(99)))
+end
