@@ -10,6 +10,7 @@ import type { Verify } from '../src/http/policies/authenticate.ts'
 import { openLogs } from '../src/logging/logs.ts'
 import { quotaUses } from '../src/rate-limits/stores/quotas.ts'
 import type { Database } from '../src/storage/database.ts'
+import { pooledRandom } from '../src/storage/ids.ts'
 import { migrate } from '../src/storage/migrate.ts'
 import { openDatabase } from '../src/storage/open.ts'
 import { requestCounter } from '../src/storage/request-counts.ts'
@@ -20,7 +21,7 @@ import { rulesOf } from '../test/support/limits.ts'
 
 /** A request without a network. `raw` has the names and values of its fields in turn. */
 export interface InProcessRequest {
-  method: 'GET' | 'POST'
+  method: 'GET' | 'POST' | 'PUT'
   path: string
   raw: readonly string[]
   body?: Buffer
@@ -97,6 +98,31 @@ export async function cpuPerRequest(
   return (user + system) / count
 }
 
+/** Sends a request whose response stays open, such as an event stream; resolves when its first bytes were written. */
+export function openInProcess(
+  server: Server,
+  responseClass: typeof ServerResponse,
+  { method, path, raw }: InProcessRequest,
+): Promise<void> {
+  const socket = sink()
+  const request = new IncomingMessage(socket) as Parsed
+  Object.assign(request, { httpVersionMajor: 1, httpVersionMinor: 1, httpVersion: '1.1', method, url: path })
+  request._addHeaderLines([...raw], raw.length)
+  const response = new responseClass(request)
+  response.assignSocket(socket)
+  return new Promise((resolve, reject) => {
+    response.on('finish', () => reject(new Error(`The response to ${path} ended with ${response.statusCode}`)))
+    const { write } = socket
+    const first: typeof write = (...args: unknown[]) => {
+      socket.write = write
+      setImmediate(resolve)
+      return write.apply(socket, args as never)
+    }
+    socket.write = first
+    if (request.headers.expect === undefined) server.emit('request', request, response)
+  })
+}
+
 export const authorization = `Bearer ${'e'.repeat(700)}`
 const unreachable = 1_000_000_000
 const onError = (error: unknown) => console.error(error)
@@ -129,7 +155,14 @@ export async function startInProcess({ folder, definition = builtIn, scopes, fil
   const verify: Verify = Object.assign(() => verification, { known: () => () => verification })
   const unreached = { calls: unreachable, seconds: 60 }
   const { app } = await testApp(db, {
-    ...{ definition, verify, now: Date.now, log: { access: logs.access, fault: onError } },
+    ...{
+      definition,
+      verify,
+      now: Date.now,
+      random: pooledRandom(randomBytes),
+      streams: { perAccount: 1_000, historySeconds: 3_600 },
+      log: { access: logs.access, fault: onError },
+    },
     onResponse: (line) => {
       perDay.count(line.client ?? '')
       traffic.count(line)

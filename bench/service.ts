@@ -204,7 +204,7 @@ export const nameOf = (id: number): string =>
 export const priceOf = (id: number): number => (((id * 7_919) % 90_000) + 10_001) / 100
 
 /** Inserts products 1 to `count` into a migrated, unused database file. */
-function fill(file: string, count: number): void {
+export function insertProducts(file: string, count: number): void {
   const db = new DatabaseSync(file)
   db.exec('pragma synchronous = off; pragma cache_size = -500000; begin')
   const insert = db.prepare(
@@ -221,7 +221,7 @@ function fill(file: string, count: number): void {
 /** The default definition. */
 const products: OwnDefinition = {
   file: '',
-  fill,
+  fill: insertProducts,
   scopes: 'products:write users:read reports:write reports:read webhooks:write admin',
   path: '/products',
 }

@@ -37,11 +37,11 @@ export function eventPublisher(
 ): Announce {
   const audience = audienceOf(declaration)
   const insert = eventInserter(db)
-  const logChange = changeLogger({ db, random }, declaration, factsOf)
+  const logChange = changeLogger(db, declaration, factsOf)
   const presented = (row: Row, now: string) =>
     presenter(declaration, { zone, now: () => Date.parse(now) })?.present(row) ?? row
-  return async (tx, change, row, { clientId, subject, trace }, now, subscribed = allSubscribers, before) => {
-    if (subscribed >= streamSubscribers) await logChange(tx, change, row, now, before)
+  return async (tx, change, row, { clientId, subject, trace }, now, subscribed = allSubscribers) => {
+    if (subscribed >= streamSubscribers) await logChange(tx, change, row, now)
     if (subscribed === streamSubscribers) return
     const event = {
       ...{ id: newOrderedId('msg', random, now), type: `${declaration.noun}.${change}`, audience, createdAt: now },

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { isSubscribed } from '../queue/events.ts'
 import type { Database } from '../storage/database.ts'
-import { isWatched, watchCheck } from '../storage/row-changes/record.ts'
+import { isWatched, watchCheck } from '../storage/row-changes/watched.ts'
 import { type Changed, type Rows, rowsOf } from '../storage/rows/rows.ts'
 import type { ColumnKind } from './column-types.ts'
 import { isIntegral } from './conditions/fields.ts'
@@ -26,10 +26,7 @@ function subscribersOf({ changes }: Database, { noun }: Pick<Declaration, 'noun'
   return { created: of('created'), updated: of('updated'), deleted: of('deleted') }
 }
 
-/**
- * While changes to the resource are logged, adds event streams to the subscribers of each change, and reads each row
- * before its update.
- */
+/** While changes to the resource are logged, adds event streams to the subscribers of each change. */
 function withStreams(rows: Rows, isLogged: () => boolean): Rows {
   const add = (changed: Changed): Changed =>
     isLogged() ? { ...changed, subscribed: changed.subscribed + streamSubscribers } : changed
@@ -37,11 +34,9 @@ function withStreams(rows: Rows, isLogged: () => boolean): Rows {
     ...rows,
     insert: async (...change) => add(await rows.insert(...change)),
     restore: async (...change) => add(await rows.restore(...change)),
-    update: async (tx, id, ...change) => {
-      if (!isLogged()) return rows.update(tx, id, ...change)
-      const before = await rows.findIn(tx, id)
-      const changed = await rows.update(tx, id, ...change)
-      return changed && { ...add(changed), before }
+    update: async (...change) => {
+      const changed = await rows.update(...change)
+      return changed && add(changed)
     },
     remove: async (...change) => {
       const deleted = await rows.remove(...change)

@@ -1,6 +1,7 @@
 import type { Compilable, InsertQueryBuilder, InsertResult, Kysely, RawBuilder } from 'kysely'
 import type { Engine } from './engine.ts'
 import type { RowId } from './ids.ts'
+import type { RowLog } from './row-changes/row-log.ts'
 import type { Scan } from './scans/scan.ts'
 import type { Tables } from './tables/tables.ts'
 import type { TextIndex } from './text-index/text-index.ts'
@@ -110,6 +111,8 @@ export interface Database {
    * these checks never wait for requests that have already been admitted.
    */
   reserved: Database
+  /** Logs changes of rows in the transactions that make them. */
+  rowLog: RowLog
   /** Tells caches whether their data has changed; null if finding out would cost as much as reading the data again. */
   changes: ChangeTracker | null
   /** Resolves if the database responds to a trivial query; rejects otherwise. */

@@ -90,16 +90,16 @@ async function join(state: FeedState, member: FeedMember, from: number): Promise
   whenAborted(member.ended, () => state.open.delete(member))
   if (state.isClosed) member.stop(reconnectMs.min)
   for (let at = from; ; ) {
-    const changes = await state.log.after(at)
+    const entries = await state.log.after(at)
     if (member.ended.aborted) return
-    catchUp(member, changes)
-    at = changes.at(-1)?.at ?? at
+    for (const { changes } of entries) catchUp(member, changes)
+    at = entries.at(-1)?.at ?? at
     await member.drained()
-    const isEnd = changes.length < maxRead
+    const isEnd = entries.length < maxRead
     if (!isEnd) await member.check(null)
     if (member.ended.aborted) return
     // In the meantime, the feed may have read further than this stream.
-    if (isEnd && (state.position?.at ?? at) <= at) return add(state, member, at, changes.at(-1))
+    if (isEnd && (state.position?.at ?? at) <= at) return add(state, member, at, entries.at(-1))
   }
 }
 
@@ -107,7 +107,7 @@ async function join(state: FeedState, member: FeedMember, from: number): Promise
 function catchUp(member: FeedMember, changes: readonly LoggedChange[]): void {
   const { noun, eventFor } = member.view()
   for (const logged of changes) {
-    if (logged.noun !== noun || logged.change === 'mark') continue
+    if (logged.noun !== noun) continue
     const event = eventFor(changeOf(logged))
     if (event === null) continue
     member.send(event.text)

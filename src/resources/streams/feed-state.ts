@@ -56,14 +56,14 @@ async function read(state: FeedState): Promise<void> {
     for (let hasMore = true; hasMore && state.position !== null; ) {
       const from = state.position.at
       const readAt = state.log.lastCommit()
-      const changes = await state.log.after(from)
+      const entries = await state.log.after(from)
       if (state.position?.at !== from) continue
       state.readAt = readAt
-      for (const logged of changes) {
-        state.channels.collect(logged)
-        state.position = { at: logged.at, tag: logged.tag }
+      for (const { at, tag, changes } of entries) {
+        for (const logged of changes) state.channels.collect(logged)
+        state.position = { at, tag }
       }
-      hasMore = changes.length === maxRead
+      hasMore = entries.length === maxRead
       // Pause so that requests do not have to wait until all changes have been judged.
       if (hasMore) await setImmediate()
     }

@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../../storage/database.ts'
-import { idOrNone, type RandomBytes, type RowId } from '../../storage/ids.ts'
-import { changeRecorder } from '../../storage/row-changes/record.ts'
+import { idOrNone, type RowId } from '../../storage/ids.ts'
 import { rowCodec } from '../../storage/rows/column-codec.ts'
 import { readColumn } from '../../storage/rows/page-query.ts'
 import type { Row } from '../../storage/rows/rows.ts'
@@ -12,27 +11,19 @@ import type { ChangeType } from '../writes/hooks.ts'
 /** Returns the facts about a row that access rules compare. */
 export type FactsOf = (tx: Queryable, row: Readonly<Record<string, unknown>>) => Promise<Record<string, unknown>>
 
-/**
- * Writes a change of a row to the log, in the transaction of that change. `known` is the row before an update, if it has
- * been read.
- */
+/** Logs a change of a row in the transaction of that change. */
 export type RecordChange = (
   tx: Queryable,
   change: ChangeType,
   row: Pick<Row, 'id'> & Partial<Row>,
   now: string,
-  known?: Row,
 ) => Promise<void>
 
 /**
  * Returns the function that logs the changes of one resource: the row before and after the change, with the facts that
  * access rules compare.
  */
-export function changeLogger(
-  { db, random }: { db: Database; random: RandomBytes },
-  declaration: Declaration,
-  factsOf: FactsOf,
-): RecordChange {
+export function changeLogger(db: Database, declaration: Declaration, factsOf: FactsOf): RecordChange {
   const { noun, access, writeOnly } = declaration
   // Write-only fields are logged only if there are access rules, which may compare them.
   const withoutSecrets: FactsOf =
@@ -40,35 +31,29 @@ export function changeLogger(
       ? factsOf
       : async (tx, row) =>
           factsOf(tx, Object.fromEntries(Object.entries(row).filter(([name]) => !writeOnly.includes(name))))
-  const log = changeRecorder(db, random)
+  const { rowLog } = db
   const committed = committedRow(db, declaration)
   /**
-   * Returns a row at a revision that precedes the current change: usually the committed row, which other connections
-   * still see, otherwise the row in the log. If the log does not contain it either, returns the committed row if that
-   * is older; otherwise null.
+   * Returns a row at a revision that precedes the current change. If the log does not have it in memory, it is usually
+   * the committed row, which other connections still see. Returns the committed row also if it is older, because then the
+   * transaction has changed the row several times; null if it is newer.
    */
   const before = async (tx: Queryable, id: RowId, revision: number) => {
-    const row = await committed(id)
-    if (row?.revision === revision) return withoutSecrets(tx, row)
-    const logged = await log.loggedRow(tx, noun, id, revision)
+    const logged = rowLog.loggedRow(tx, noun, id, revision)
     if (logged) return logged
-    return row && Number(row.revision) < revision ? withoutSecrets(tx, row) : null
+    const row = await committed(id)
+    return row && Number(row.revision) <= revision ? withoutSecrets(tx, row) : null
   }
-  const updated = (tx: Queryable, id: RowId, revision: number, known: Row | undefined) =>
-    known ? withoutSecrets(tx, known) : before(tx, id, revision - 1)
-  return async (tx, change, row, now, known) => {
-    const isDeleted = change === 'deleted'
+  return async (tx, change, row, now) => {
     const { id, revision = 0 } = row
+    const entry = { noun, change, id, createdAt: now }
     const current = await withoutSecrets(tx, { ...row })
-    await log.add(tx, {
-      ...{ noun, change, id, revision: isDeleted ? null : revision, createdAt: now },
-      before: isDeleted
-        ? ((await before(tx, id, revision)) ?? current)
-        : change === 'updated'
-          ? await updated(tx, id, revision, known)
-          : null,
-      after: isDeleted ? null : current,
-    })
+    if (change === 'deleted') {
+      const removed = (await before(tx, id, revision)) ?? current
+      return rowLog.add(tx, { ...entry, before: removed, after: null })
+    }
+    const previous = change === 'updated' ? await before(tx, id, revision - 1) : null
+    rowLog.add(tx, { ...entry, before: previous, after: current })
   }
 }
 

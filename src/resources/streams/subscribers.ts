@@ -4,7 +4,7 @@ import type { StoredValue } from '../../storage/rows/row-test.ts'
 /** A row before or after a change, with the facts that access rules compare. */
 export type Facts = Readonly<Record<string, unknown>>
 
-/** A logged change of a row; its rows are parsed on first use. */
+/** A logged change of a row. */
 export interface Change {
   at: number
   /** The `id` of the event: the position of the change in the log, as text. */
@@ -71,8 +71,7 @@ export function subscribers(): Subscribers {
     },
     deliver: (logged) => {
       const registry = registries.get(logged.noun)
-      if (registry && logged.change !== 'mark')
-        for (const [one, change] of concerned(registry, logged)) one.deliver(change)
+      if (registry) for (const [one, change] of concerned(registry, logged)) one.deliver(change)
     },
     nouns: () => [...registries.keys()],
   }
@@ -106,7 +105,7 @@ function addIn<Key>(sets: Map<Key, Set<Subscriber>>, key: Key, subscriber: Subsc
 /** Returns the subscribers whose `only` may match a change, each with the parsed change. */
 function concerned(registry: Registry, logged: LoggedChange): [Subscriber, Change][] {
   const { byRow, byField, others } = registry
-  const ofRow = byRow.get(logged.rowId as string)
+  const ofRow = byRow.get(String(logged.id))
   if (ofRow === undefined && byField.size + others.size === 0) return []
   const change = changeOf(logged)
   const found = new Set([...others, ...(ofRow ?? [])])
@@ -134,27 +133,10 @@ export async function positionOf(log: ChangeLogReader, eventId: string) {
 
 /** Returns a logged change. */
 export function changeOf(logged: LoggedChange): Change {
-  const { at, change, rowId } = logged
-  const parse = (text: string): Facts => JSON.parse(text)
-  const after = once(() => (logged.after === null ? null : parse(logged.after)))
-  // An update is logged with the members that it changed.
-  const before = once(() => (logged.before === null ? null : { ...after(), ...parse(logged.before) }))
+  const { at, change, id, before, after } = logged
   return {
-    ...{ at, eventId: eventIdOf(logged), change, rowId: rowId as string, texts: new Map() },
-    get before() {
-      return before()
-    },
-    get after() {
-      return after()
-    },
-  }
-}
-
-/** Returns a function that calls `make` only once. */
-function once<T>(make: () => T): () => T {
-  let made: { value: T } | undefined
-  return () => {
-    made ??= { value: make() }
-    return made.value
+    ...{ at, eventId: eventIdOf(logged), change, rowId: String(id), after, texts: new Map() },
+    // An update is logged with the members that it changed.
+    before: before && { ...after, ...before },
   }
 }

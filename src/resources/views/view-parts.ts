@@ -22,8 +22,8 @@ interface Parts {
 export function viewParts(view: ViewOf<Declaration>, { announce, totals, lock, guard, hooks }: Parts): Parts {
   const { toOwn, toMembers, ownOf, collection } = view
   // The collection itself deletes rows, so deleted rows already have its names.
-  const announced: Announce = (tx, change, row, caller, now, subscribed, before) =>
-    announce(tx, change, change === 'deleted' ? row : toOwn(row), caller, now, subscribed, before && toOwn(before))
+  const announced: Announce = (tx, change, row, ...about) =>
+    announce(tx, change, change === 'deleted' ? row : toOwn(row), ...about)
   const { record } = guard ?? {}
   const guarded: Guard | undefined = guard && {
     ...guard,

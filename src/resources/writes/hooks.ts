@@ -10,8 +10,7 @@ type AnyRow = Row | Pick<Row, 'id'>
 
 /**
  * Records a change in its transaction for its subscribers: for webhooks as an event, for event streams in the log.
- * `subscribed` has the kinds of subscribers, as in `Changed`; by default, records both. `before` is the row before an
- * update, if it is known.
+ * `subscribed` has the kinds of subscribers, as in `Changed`; by default, records both.
  */
 export type Announce = (
   tx: Queryable,
@@ -20,7 +19,6 @@ export type Announce = (
   caller: Caller,
   now: string,
   subscribed?: number,
-  before?: Row,
 ) => Promise<void>
 
 /** Identifies a row in any table. */
@@ -100,19 +98,17 @@ interface ChangedRow {
   change: ChangeType
   row: AnyRow
   subscribed: number
-  before?: Row | undefined
 }
 
 /** Sends the event of a change if it has a subscriber: now, or when the unit sends it. */
 export async function publish(
   announce: Announce,
   tx: Queryable,
-  { table, change, row, subscribed, before }: ChangedRow,
+  { table, change, row, subscribed }: ChangedRow,
   { caller, now, unit }: WriteBy,
 ): Promise<void> {
   if (unit) {
-    // The event describes all changes of the unit to the row, so the row before this one does not matter.
     const send: SendEvent = (as, to) => announce(tx, as, row, caller, now, to)
     await unit.record({ table, id: row.id }, change, subscribed, send)
-  } else if (subscribed > 0) await announce(tx, change, row, caller, now, subscribed, before)
+  } else if (subscribed > 0) await announce(tx, change, row, caller, now, subscribed)
 }

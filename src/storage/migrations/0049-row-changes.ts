@@ -3,7 +3,7 @@ import type { Engine } from '../engine.ts'
 
 /**
  * Adds the log of changes to rows, which event streams read, and the table of resources whose changes are logged. If
- * the engine can commit transactions in an order other than that of `seq`, committed changes get a `position`, counted
+ * the engine can commit transactions in an order other than that of `seq`, committed entries get a `position`, counted
  * in `change_positions`.
  */
 export async function rowChanges(db: Kysely<unknown>, engine: Engine): Promise<void> {
@@ -14,12 +14,7 @@ export async function rowChanges(db: Kysely<unknown>, engine: Engine): Promise<v
     .addColumn('seq', commitsInOrder ? 'integer' : 'bigint', engine.identity)
     .addColumn('position', 'bigint')
     .addColumn('tag', 'text', (c) => c.notNull())
-    .addColumn('noun', keyType as never, (c) => c.notNull())
-    .addColumn('change', 'text', (c) => c.notNull())
-    .addColumn('row_id', keyType as never)
-    .addColumn('revision', 'bigint')
-    .addColumn('before', 'text')
-    .addColumn('after', 'text')
+    .addColumn('changes', 'text', (c) => c.notNull())
     .addColumn('created_at', 'text', (c) => c.notNull())
     .execute()
   await schema

@@ -1,7 +1,16 @@
+import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from 'kysely'
 import type pg from 'pg'
-import { type Database, maxConnections, type OnCommit, type PoolMeasures, type ReadOnlyDatabase } from '../database.ts'
+import {
+  type Database,
+  maxConnections,
+  type OnCommit,
+  type PoolMeasures,
+  type Queryable,
+  type ReadOnlyDatabase,
+} from '../database.ts'
+import { insertEntry, newTag, type PendingChange, rowLog } from '../row-changes/row-log.ts'
 import type { SetTimer } from '../scans/scan.ts'
 import { type ScannerOptions, scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
@@ -80,7 +89,8 @@ export async function openPostgres(
     await Promise.all(Object.values(pools).map((pool) => pool.end()))
   }
   // A named statement exists only in the session that prepared it, and a pooler may use a different session each time.
-  const accessOf = (one: pg.Pool) => accessTo(one, poolerUrl === null ? names : null, onCommit)
+  const access = { names: poolerUrl === null ? names : null, onCommit, pending: new WeakMap() }
+  const accessOf = (one: pg.Pool) => accessTo({ ...access, pool: one })
   const reserved: Database = {
     ...{ ...shared, ...accessOf(reservedPool), ping, close },
     get reserved() {
@@ -100,7 +110,8 @@ export async function openPostgresReadOnly(url: string, isPatient: boolean): Pro
     await pool.end()
     throw error
   }
-  return { engine: postgres, url, read: accessTo(pool, new Map(), () => {}).read, close: () => pool.end() }
+  const { read } = accessTo({ pool, names: new Map(), onCommit: () => {}, pending: new WeakMap() })
+  return { engine: postgres, url, read, close: () => pool.end() }
 }
 
 const measuresOf = ([pool, { options, totalCount, idleCount, waitingCount }]: [string, pg.Pool]): PoolMeasures => ({
@@ -138,10 +149,18 @@ const cancellableRunner =
 
 const cancelEveryMs = 100
 
+interface Access {
+  pool: pg.Pool
+  names: Map<string, string> | null
+  onCommit: OnCommit
+  /** The changes that each transaction has logged so far. */
+  pending: WeakMap<Queryable, PendingChange[]>
+}
+
 /**
  * Creates the read and write methods of `Database` for a pool; without `names`, statements are not prepared by name.
  */
-function accessTo(pool: pg.Pool, names: Map<string, string> | null, onCommit: OnCommit) {
+function accessTo({ pool, names, onCommit, pending }: Access) {
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
   const prepare: Database['prepare'] = (query) => {
     const text = query.compile().sql
@@ -160,11 +179,24 @@ function accessTo(pool: pg.Pool, names: Map<string, string> | null, onCommit: On
     const insert = prepare<{ id: number; result: number }>(query.returning('id').returning(expression.as('result')))
     return async (tx, values) => (await insert.in(tx, values)).rows[0] as { id: number; result: number }
   }
+  const pendingIn = (tx: Queryable) => {
+    const changes = pending.get(tx)
+    if (changes === undefined) throw new Error('Changes of rows are logged in the transactions of `Database.write`')
+    return changes
+  }
+  const rows = rowLog({ pendingIn, insert: prepare(insertEntry(read)).in, tag: newTag(randomUUID) })
   const write: Database['write'] = async (unit) => {
     const beganMs = performance.now()
-    const result = await read.transaction().execute(unit)
+    const changes: PendingChange[] = []
+    const result = await read.transaction().execute(async (tx) => {
+      pending.set(tx, changes)
+      const value = await unit(tx)
+      if (changes.length > 0) await rows.write(tx)
+      return value
+    })
+    rows.committed(changes)
     onCommit(1, (performance.now() - beganMs) / 1_000)
     return result
   }
-  return { read, write, prepare, prepareInsert }
+  return { read, write, prepare, prepareInsert, rowLog: rows }
 }

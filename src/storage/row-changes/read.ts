@@ -1,81 +1,100 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
-import type { RowChangesTable } from '../tables/row-changes.ts'
+import { type LoggedFields, maxPerEntry } from './row-log.ts'
 
 /** A logged change. `at` is its position, which follows the order in which changes were committed. */
-export interface LoggedChange {
+export interface LoggedChange extends LoggedFields {
   at: number
+  /** The tag of its entry. */
   tag: string
-  noun: string
-  change: RowChangesTable['change']
-  rowId: string | null
-  before: string | null
-  after: string | null
 }
 
 /** A position in the log. It stands for all changes up to and including the change at this position. */
 export interface LogPosition {
   at: number
-  /** The tag of the change at this position; empty if the log contains no change. */
+  /** The tag of the entry at this position; empty if the log is empty. */
   tag: string
+}
+
+/** An entry of the log, at the position of its last change. */
+interface LogEntry extends LogPosition {
+  /** The changes after the requested position, oldest first. */
+  changes: LoggedChange[]
 }
 
 /** A reader of the log of changes. */
 export interface ChangeLogReader {
-  /** Returns the position of the last change. */
+  /** Returns the position of the last entry. */
   head: () => Promise<LogPosition>
-  /** Returns the position of a change and its `seq`; undefined if the log does not contain it. */
+  /** Returns the position of a change and the `seq` of its entry; undefined if the log does not contain it. */
   find: (at: number, tag: string) => Promise<(LogPosition & { seq: number }) | undefined>
-  /** Returns the next changes after a position, at most `maxRead`. */
-  after: (at: number) => Promise<LoggedChange[]>
+  /** Returns the next entries with changes after a position, at most `maxRead`. */
+  after: (at: number) => Promise<LogEntry[]>
   /** Returns the number of the last transaction, for `hasMore`. */
   lastCommit: () => number
   /** Returns false if certainly no change has been logged since this transaction. */
   hasMore: (since: number) => boolean
 }
 
-/** The largest number of changes that one query reads. */
-export const maxRead = 100
+/** The maximum number of entries that one query reads. */
+export const maxRead = 20
 const maxNumbered = 1_000
+
+/** An entry has `maxPerEntry` positions; its changes have the last ones, so that each entry ends at a known position. */
+const [numberOf, endOf] = [
+  (at: number) => Math.floor(at / maxPerEntry),
+  (entry: number) => (entry + 1) * maxPerEntry - 1,
+]
 
 /** Creates the reader of a database's log. */
 export function changeLogReader(db: Database): ChangeLogReader {
   const { commitsInOrder } = db.engine
-  const at = commitsInOrder ? sql.ref<number>('seq') : sql.ref<number>('position')
-  const changes = db.read.selectFrom('rowChanges')
-  const page = sql<LoggedChange>`
-    select ${at} as at, tag, noun, change, row_id as "rowId", before, after from row_changes
-    where ${at} > ${0} order by ${at} limit ${sql.lit(maxRead)}`
-  const next = db.prepare<LoggedChange>({ compile: () => page.compile(db.read.withoutPlugins()) })
-  const last = () =>
-    changes
-      .select([at.as('at'), 'tag'])
-      .where(at, 'is not', null)
-      .orderBy(at, 'desc')
-      .limit(1)
-      .executeTakeFirst()
+  const number = commitsInOrder ? sql.ref<number>('seq') : sql.ref<number>('position')
+  const entries = db.read.selectFrom('rowChanges')
+  const page = sql<StoredEntry>`
+    select ${number} as number, tag, changes from row_changes
+    where ${number} >= ${0} order by ${number} limit ${sql.lit(maxRead)}`
+  const next = db.prepare<StoredEntry>({ compile: () => page.compile(db.read.withoutPlugins()) })
   return {
     head: async () => {
       if (!commitsInOrder) await numberAll(db)
-      return (await last()) ?? { at: 0, tag: '' }
+      const last = entries
+        .select([number.as('number'), 'tag'])
+        .where(number, 'is not', null)
+        .orderBy(number, 'desc')
+      const found = await last.limit(1).executeTakeFirst()
+      return found ? { at: endOf(found.number), tag: found.tag } : { at: 0, tag: '' }
     },
-    find: (position, tag) =>
-      changes
-        .select([at.as('at'), 'tag', 'seq'])
-        .where(at, '=', position)
-        .where('tag', '=', tag)
-        .executeTakeFirst(),
-    after: async (position) => {
+    find: async (at, tag) => {
+      const entry = entries.select(['tag', 'seq']).where(number, '=', numberOf(at)).where('tag', '=', tag)
+      const found = await entry.executeTakeFirst()
+      return found && { at, ...found }
+    },
+    after: async (at) => {
       if (!commitsInOrder) await numberAll(db)
-      return next.all([position])
+      return (await next.all([numberOf(at + 1)])).map((stored) => entryAfter(at, stored))
     },
     lastCommit: () => db.changes?.last() ?? 0,
     hasMore: (since) => db.changes === null || db.changes.lastOf('row_changes') > since,
   }
 }
 
+interface StoredEntry {
+  number: number
+  tag: string
+  changes: string
+}
+
+function entryAfter(after: number, { number, tag, changes }: StoredEntry): LogEntry {
+  const all: LoggedFields[] = JSON.parse(changes)
+  const end = endOf(number)
+  const first = end - all.length + 1
+  const logged = all.map((fields, at) => ({ ...fields, at: first + at, tag }))
+  return { at: end, tag, changes: logged.filter(({ at }) => at > after) }
+}
+
 /**
- * Numbers the committed changes that have no position yet, if the engine does not commit in the order of `seq`. A change
+ * Numbers the committed entries that have no position yet, if the engine does not commit in the order of `seq`. An entry
  * that is committed later gets a higher position, even if its `seq` is lower. Changes to one row are numbered in the
  * order in which they were made.
  */

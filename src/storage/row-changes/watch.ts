@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
 import { iso, type RandomBytes } from '../ids.ts'
-import { changeTag } from './record.ts'
 
 export interface WatchOptions {
   db: Database
@@ -29,10 +28,9 @@ export async function watchRows({ db, now, random, historyMs }: WatchOptions, no
     if (!db.engine.commitsInOrder) await sql`lock table row_watches in access exclusive mode`.execute(tx)
     const added = await renew(tx)
     if (added) return added.since
-    const mark = { noun, change: 'mark' as const, rowId: null, revision: null, before: null, after: null }
     const { seq: since } = await tx
       .insertInto('rowChanges')
-      .values({ ...mark, tag: changeTag(random), createdAt: iso(now()) })
+      .values({ tag: random(6).toString('base64url'), changes: '[]', createdAt: iso(now()) })
       .returning('seq')
       .executeTakeFirstOrThrow()
     await tx.insertInto('rowWatches').values({ noun, since, until }).execute()
@@ -40,19 +38,19 @@ export async function watchRows({ db, now, random, historyMs }: WatchOptions, no
   })
 }
 
-/** The largest number of changes deleted in one transaction. */
+/** The maximum number of entries deleted in one transaction. */
 const maxExpired = 300
 
 /**
- * Ends expired watches. Deletes changes older than `historyMs`, except the last change; returns the number of deleted
- * changes.
+ * Ends expired watches. Deletes entries older than `historyMs`, except the last one; returns the number of deleted
+ * entries.
  */
 export async function expireChanges(db: Database, now: () => number, historyMs: number): Promise<number> {
   await db.write((tx) => tx.deleteFrom('rowWatches').where('until', '<', iso(now())).execute())
   const before = iso(now() - historyMs)
   for (let count = 0; ; ) {
     const removed = await db.write(async (tx) => {
-      // The last change stays, so that the log always has a position.
+      // The last entry stays, so that the log always has a position.
       const older = tx.selectFrom('rowChanges').select(['seq', 'createdAt'])
       const last = tx.selectFrom('rowChanges').select(({ fn }) => fn.max('seq').as('seq'))
       const oldest = await older.where('seq', '<', last).orderBy('seq').limit(maxExpired).execute()

@@ -25,8 +25,6 @@ export interface Row<Id extends RowId = RowId> {
 export interface Changed {
   row: Row
   subscribed: number
-  /** The row before an update, if it was read. */
-  before?: Row | undefined
 }
 
 /** A deleted row as it was. */

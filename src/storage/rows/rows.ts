@@ -47,8 +47,6 @@ export interface SomeIds {
 /** The table of a resource, with the operations that HTTP needs. Every change increments the row's revision. */
 export interface Rows extends Lists<Row>, RowJudge<Row>, RowChanges, RowReads<Row> {
   find: (id: RowId) => Row | undefined | Promise<Row | undefined>
-  /** Like `find`, in a transaction. */
-  findIn: (tx: Queryable, id: RowId) => Promise<Row | undefined>
   insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
   /** Returns values as stored, by column, including those of companion columns. */
   cellsOf: (values: Record<string, unknown>) => Record<string, unknown>
@@ -81,7 +79,6 @@ export function rowsOf(db: Database, options: RowsOptions): Rows {
       const rows = byId.all([idOrNone(id)])
       return rows instanceof Promise ? rows.then((found) => decode(firstRow(found))) : decode(firstRow(rows))
     },
-    findIn: async (tx, id) => decode(firstRow((await byId.in(tx, [idOrNone(id)])).rows)),
     ...(isCoded
       ? { ...lists, page: (query, requesterOf) => decodedPage(lists.page(query, requesterOf), decode) }
       : lists),

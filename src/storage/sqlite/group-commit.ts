@@ -18,6 +18,10 @@ export interface GroupCommitOptions {
   lock?: WriteLock | null
   /** Called at the beginning of each transaction. */
   onBegin?: () => void
+  /** Called at the beginning of each unit; returns a function that is called if the unit is rolled back. */
+  onUnit?: () => () => void
+  /** Runs in each transaction after its units; if it rejects, the transaction is rolled back. */
+  beforeCommit?: () => Promise<void>
   /** Called after the commit, when other connections see the changes. */
   onCommit?: () => void
   onRollback?: () => void
@@ -100,13 +104,14 @@ async function commit<Tx>(
   handle: SqliteHandle,
   tx: Tx,
   batch: Waiting<Tx>[],
-  { onBegin = () => {}, onCommit = () => {}, onRollback = () => {} }: GroupCommitOptions,
+  { onBegin = () => {}, onUnit, beforeCommit, onCommit = () => {}, onRollback = () => {} }: GroupCommitOptions,
 ): Promise<(() => void)[]> {
   const { db } = handle
   try {
     await begin(handle)
     onBegin()
-    const settlers = await runUnits(handle, tx, batch)
+    const settlers = await runUnits(handle, tx, batch, onUnit)
+    await beforeCommit?.()
     handle.statement('commit').run.run()
     onCommit()
     return settlers
@@ -141,7 +146,12 @@ async function begin(handle: SqliteHandle): Promise<void> {
 }
 
 /** Runs the units of a transaction, and returns the functions that settle them after the commit. */
-async function runUnits<Tx>(handle: SqliteHandle, tx: Tx, batch: Waiting<Tx>[]): Promise<(() => void)[]> {
+async function runUnits<Tx>(
+  handle: SqliteHandle,
+  tx: Tx,
+  batch: Waiting<Tx>[],
+  onUnit: GroupCommitOptions['onUnit'],
+): Promise<(() => void)[]> {
   const [only] = batch
   // A single unit needs no savepoint: if it fails, the whole transaction is rolled back.
   if (only && batch.length === 1) return [await runUnit(handle, tx, only)]
@@ -151,12 +161,14 @@ async function runUnits<Tx>(handle: SqliteHandle, tx: Tx, batch: Waiting<Tx>[]):
   const settlers: (() => void)[] = []
   for (const waiting of batch) {
     save.run()
+    const onUndo = onUnit?.()
     try {
       settlers.push(await runUnit(handle, tx, waiting))
     } catch (error) {
       // A full disk or an I/O error rolls back the whole transaction, so no unit in it may resolve.
       if (!handle.db.isTransaction) throw error
       undo.run()
+      onUndo?.()
       settlers.push(() => waiting.reject(error))
     }
     release.run()

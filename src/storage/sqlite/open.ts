@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import { CamelCasePlugin, Kysely } from 'kysely'
 import type { Database, OnCommit, Queryable, ReadOnlyDatabase } from '../database.ts'
 import { createPrivateFile } from '../files/atomic-file.ts'
+import { newTag } from '../row-changes/row-log.ts'
 import type { SetTimer } from '../scans/scan.ts'
 import { scanThreads } from '../scans/scan-threads.ts'
 import { type ScannerOptions, scanner } from '../scans/scanner.ts'
@@ -11,7 +12,7 @@ import type { Tables } from '../tables/tables.ts'
 import type { Unindexed } from '../text-index/builder.ts'
 import { changeMemory } from './change-numbers.ts'
 import type { RecorderOf } from './change-recorder.ts'
-import { type ChangeLog, changeLog, countsOf } from './changes.ts'
+import { changeLog, countsOf } from './changes.ts'
 import { type DamageGuard, damageGuard } from './damage.ts'
 import {
   openSqliteFile,
@@ -25,6 +26,7 @@ import { sqlite } from './engine.ts'
 import { groupCommit } from './group-commit.ts'
 import { logSync } from './log-sync.ts'
 import { readOnlyLocation } from './path.ts'
+import { pendingChanges, publishing } from './publishing.ts'
 import { type SharedReads, sharedReads } from './shared-reads.ts'
 import { sqliteTextIndex, unindexedAtMost } from './text-index.ts'
 import { unlockFor, writeLock, writeLockMemory } from './write-lock.ts'
@@ -71,7 +73,9 @@ export function openSqlite(url: string, path: string, given: SqliteOptions): Dat
     threads.run({ sql, values: sqliteValues(parameters) }, signal).catch(guard.rethrow)
   const scans = scanner({ running: 2, runningPerAccount: 1, setTimer, execute })
   const log = logSync(path)
-  const commits = { ...publishing(changes, reads), lock, sync: log.sync, onSynced: onCommit }
+  const prepare = preparer(reader, writer, reads, guard)
+  const logged = pendingChanges(tx, { prepare, tag: newTag(randomUUID) })
+  const commits = { ...publishing(changes, reads, logged), lock, sync: log.sync, onSynced: onCommit }
   const write = guardedWrite(groupCommit(writer, tx, commits), guard)
   const access = { read: kysely(reader, guard), write, scan: scans.scan }
   const textIndex = sqliteTextIndex({ ...access, path, setTimer, newToken: randomUUID, unindexed, onError })
@@ -80,11 +84,12 @@ export function openSqlite(url: string, path: string, given: SqliteOptions): Dat
     engine: sqlite,
     url,
     textIndex,
-    prepare: preparer(reader, writer, reads, guard),
+    prepare,
     prepareInsert: insertPreparer(writer, tx),
     get reserved() {
       return database
     },
+    rowLog: logged.log,
     changes,
     measure: () => ({ pools: [], walBytes: statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0 }),
     ping: async () => {
@@ -108,16 +113,6 @@ export function openSqliteReadOnly(url: string, path: string): ReadOnlyDatabase 
   const isUnused = location !== path
   return { engine: sqlite, url, isUnused, read: kysely(handle), close: async () => handle.db.close() }
 }
-
-/** Returns the callbacks of group commit that publish what its transactions change. */
-const publishing = (changes: ChangeLog, reads: SharedReads) => ({
-  onBegin: changes.began,
-  onCommit: () => {
-    changes.committed()
-    reads.end()
-  },
-  onRollback: changes.rolledBack,
-})
 
 /** Opens the connections for writes and for reads. */
 function openFiles(path: string, recorderOf: RecorderOf) {

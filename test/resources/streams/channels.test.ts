@@ -4,8 +4,8 @@ import { channels, type StreamView } from '../../../src/resources/streams/channe
 import type { LoggedChange } from '../../../src/storage/row-changes/read.ts'
 
 const logged = (at: number, id = at): LoggedChange => ({
-  ...{ at, tag: 'tag', noun: 'note', change: 'created', rowId: String(id), before: null },
-  after: JSON.stringify({ id, text: `note ${id}` }),
+  ...{ at, tag: 'tag', noun: 'note', change: 'created', id, before: null },
+  after: { id, text: `note ${id}` },
 })
 
 /** Creates a view of all notes that counts the changes that it has evaluated. */

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
 import { collection, service as define, Type, view } from '../../../src/plinth.ts'
+import type { Database } from '../../../src/storage/database.ts'
+import type { LoggedFields } from '../../../src/storage/row-changes/row-log.ts'
 import { appOn, everyScope, token } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 import { openEventStream, originOf } from '../../support/event-streams.ts'
@@ -17,6 +19,12 @@ const parts = collection({
 const renamed = view(parts, { rename: { label: 'title' } })
 const versioned = define({ resources: [parts], versions: { v1: [parts], v2: [renamed] } })
 
+/** Returns the logged changes in the order in which they were written. */
+async function changesIn(db: Database): Promise<LoggedFields[]> {
+  const entries = await db.read.selectFrom('rowChanges').select('changes').orderBy('seq').execute()
+  return entries.flatMap(({ changes }) => JSON.parse(changes))
+}
+
 forEachEngine((engine) => {
   describe('the log of changes', () => {
     const service = appOn(engine)
@@ -28,7 +36,7 @@ forEachEngine((engine) => {
       (await service.send({ method: 'POST', url: '/products', payload: { name, price: 1 } })).json().id
     const patch = (id: number, price: number) =>
       service.send({ method: 'PATCH', url: `/products/${id}`, payload: { price }, headers: merge })
-    const logged = () => service.db.read.selectFrom('rowChanges').selectAll().orderBy('seq').execute()
+    const logged = () => changesIn(service.db)
 
     it('contains no change of a resource that never had a stream', async () => {
       const id = await create('Unseen')
@@ -45,15 +53,13 @@ forEachEngine((engine) => {
       await patch(id, 3)
       await service.send({ method: 'DELETE', url: `/products/${id}` })
       await stream.close()
-      const priceIn = (text: string | null) => text && JSON.parse(text).price
       assert.deepEqual(
-        (await logged()).map(({ change, before, after }) => [change, priceIn(before), priceIn(after)]),
+        (await logged()).map(({ change, before, after }) => [change, before?.price, after?.price]),
         [
-          ['mark', null, null],
-          ['created', null, 1],
+          ['created', undefined, 1],
           ['updated', 1, 2],
           ['updated', 2, 3],
-          ['deleted', 3, null],
+          ['deleted', 3, undefined],
         ],
       )
     })
@@ -67,12 +73,11 @@ forEachEngine((engine) => {
       assert.deepEqual([...new Set(written.map(({ statusCode }) => statusCode))], [200])
       const changes = (await logged()).slice(from)
       assert.equal(changes.length, 50)
-      const byRevision = changes.toSorted((one, other) => Number(one.revision) - Number(other.revision))
-      let price = 1
-      for (const { revision, before, after } of byRevision) {
-        const [old, current] = [JSON.parse(String(before)), JSON.parse(String(after))]
-        assert.deepEqual([old.revision, old.price], [Number(revision) - 1, price])
-        price = current.price
+      const byRevision = changes.toSorted((one, other) => Number(one.after?.revision) - Number(other.after?.revision))
+      let price: unknown = 1
+      for (const { before, after } of byRevision) {
+        assert.deepEqual([before?.revision, before?.price], [Number(after?.revision) - 1, price])
+        price = after?.price
       }
     })
 
@@ -105,9 +110,9 @@ forEachEngine((engine) => {
         ],
       )
       await stream.close()
-      const logged = await service.db.read.selectFrom('rowChanges').select(['before', 'after']).orderBy('seq').execute()
-      for (const { before, after } of logged) assert.doesNotMatch(`${before} ${after}`, /"title"/)
-      assert.match(String(logged.at(-1)?.before), /"label":"bolt"/)
+      const logged = await changesIn(service.db)
+      for (const { before, after } of logged) assert.ok(!('title' in { ...before, ...after }))
+      assert.equal(logged.at(-1)?.before?.label, 'bolt')
     })
   })
 })

@@ -1,0 +1,49 @@
+import type { Database, Queryable } from '../database.ts'
+import { insertEntry, type PendingChange, rowLog } from '../row-changes/row-log.ts'
+import type { ChangeLog } from './changes.ts'
+import type { SharedReads } from './shared-reads.ts'
+
+/** Returns the callbacks of group commit that log and publish what its transactions change. */
+export const publishing = (
+  changes: ChangeLog,
+  reads: SharedReads,
+  { onUnit, write, committed, drop }: PendingChanges,
+) => ({
+  onBegin: () => {
+    // So that reads during the transaction see all earlier ones, also those of other threads.
+    reads.end()
+    changes.began()
+  },
+  onUnit,
+  beforeCommit: write,
+  onCommit: () => {
+    committed()
+    changes.committed()
+    reads.end()
+  },
+  onRollback: () => {
+    drop()
+    changes.rolledBack()
+  },
+})
+
+type PendingChanges = ReturnType<typeof pendingChanges>
+
+/** Returns the log of changes to rows, and what group commit does with those of its current transaction. */
+export function pendingChanges(tx: Queryable, { prepare, tag }: Pick<Database, 'prepare'> & { tag: string }) {
+  const pending: PendingChange[] = []
+  const insert = prepare(insertEntry(tx))
+  const log = rowLog({ pendingIn: () => pending, insert: insert.in, tag })
+  return {
+    log,
+    onUnit: () => {
+      const { length } = pending
+      return () => void pending.splice(length)
+    },
+    write: async () => {
+      if (pending.length > 0) await log.write(tx)
+    },
+    committed: () => log.committed(pending.splice(0)),
+    drop: () => void pending.splice(0),
+  }
+}
