@@ -33,6 +33,15 @@ const ofNodeJs = [
 
 const skip = spawnSync('h2spec', ['--version']).error ? 'h2spec is not installed' : false
 
+/** Runs h2spec; returns its output, and the deviations that are not those of Node.js. */
+async function h2spec(port: number, timeoutSeconds: number) {
+  const target = ['-h', '127.0.0.1', '-p', `${port}`, '--tls', '--insecure', '--path', '/livez']
+  const child = spawn('h2spec', [...target, '--timeout', `${timeoutSeconds}`], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const [output] = await Promise.all([text(child.stdout), once(child, 'close')])
+  const failed = [...output.matchAll(/^ *× \d+: (.+)$/gm)].map(([, what]) => String(what))
+  return { output, deviations: failed.filter((what) => !ofNodeJs.includes(what)) }
+}
+
 onSqlite((engine) => {
   describe('h2spec', { skip }, () => {
     it('finds no deviations from RFC 7540 and RFC 7541 other than those of Node.js itself', async () => {
@@ -44,20 +53,15 @@ onSqlite((engine) => {
       const sessions = serveHttp2(app.server, { ...about, handle: app.routing })
       await app.listen({ port: 0, host: '127.0.0.1' })
       const { port } = app.server.address() as AddressInfo
-      const options = ['-h', '127.0.0.1', '-p', `${port}`, '--tls', '--insecure', '--path', '/livez', '--timeout', '3']
-      const child = spawn('h2spec', options, { stdio: ['ignore', 'pipe', 'inherit'] })
-      const [output] = await Promise.all([text(child.stdout), once(child, 'close')])
+      let result = await h2spec(port, 3)
+      // On a busy machine, correct responses may take longer than 3 seconds.
+      if (result.deviations.length > 0) result = await h2spec(port, 20)
       sessions.cut()
       await app.close()
       await db.close()
       rmSync(folder, { recursive: true })
-      const failed = [...output.matchAll(/^ *× \d+: (.+)$/gm)].map(([, what]) => what)
-      assert.match(output, /\d+ tests, \d+ passed/)
-      assert.deepEqual(
-        failed.filter((what = '') => !ofNodeJs.includes(what)),
-        [],
-        output,
-      )
+      assert.match(result.output, /\d+ tests, \d+ passed/)
+      assert.deepEqual(result.deviations, [], result.output)
     })
   })
 })
