@@ -26,7 +26,7 @@ onPostgres((engine) => {
       await place.remove()
       rmSync(dataDir, { recursive: true })
     })
-    /** Asserts that a start of the service fails with this error and leaves no connection open. */
+    /** Asserts that starting the service fails with this error and leaves no connection open. */
     const fails = async (env: Record<string, string>, why: RegExp) => {
       const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'silent', DATABASE_URL: place.url }
       const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir, ...env })
@@ -44,7 +44,7 @@ onPostgres((engine) => {
     it('leaves no database connection open if the rate-limit counters cannot be opened', () =>
       fails({ REDIS_URL: 'redis://%zz@127.0.0.1' }, /URI malformed/))
 
-    it('leaves no database connection open if a node with another base URL registers first', async () => {
+    it('leaves no database connection open if a node with a different base URL registers first', async () => {
       const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'silent', DATABASE_URL: place.url }
       const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir })
       await (await startService(config, builtIn, 'test')).close()

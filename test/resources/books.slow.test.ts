@@ -88,7 +88,7 @@ forEachEngine((engine) => {
 
   describe('GET /books/{id}', () => {
     for (const prefix of ['', '/v1']) {
-      it(`200, cacheable by any cache for a minute, with links under ${prefix}/books`, async () => {
+      it(`200, publicly cacheable for a minute, with links under ${prefix}/books`, async () => {
         const { id } = await create()
         const answer = await send({ url: `${prefix}/books/${id}`, scopes: null })
         assert.equal(answer.statusCode, 200)
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       assert.deepEqual(answer.json(), { title: 'Emma', _links: { self: { href: `/books/${id}` } } })
     })
 
-    it('404 for an empty id, also on other paths and for other methods, with or without a token', async () => {
+    it('404 for an empty path segment, for any path and method, with or without a token', async () => {
       for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'POST', 'OPTIONS'] as const) {
         for (const url of ['/books/', '/users/', '/v2/products/?fields=id', '/api/reports//status']) {
           for (const scopes of [undefined, null]) {

@@ -130,7 +130,7 @@ describe('the declaration of a decimal', () => {
     }
   })
 
-  it('gives each currency its number of decimal places', () => {
+  it('uses the number of decimal places of each currency', () => {
     const placesOf = (schema: TSchema) =>
       String((schema as { examples?: string[] }).examples?.[0]).split('.')[1]?.length ?? 0
     const currencies = ['EUR', 'JPY', 'KWD', 'CLF', 'XOF', 'HUF', 'ISK'] as const
@@ -140,7 +140,7 @@ describe('the declaration of a decimal', () => {
     )
   })
 
-  it('in the example of docs/resources.md creates bigint columns with the declared scales', async (t) => {
+  it('creates bigint columns with the declared scales for the example in docs/resources.md', async (t) => {
     const page = readFileSync(new URL('../../docs/resources.md', import.meta.url), 'utf8')
     const block = [...page.matchAll(/```ts\n([^`]+)```/g)]
       .map(([, code]) => code)

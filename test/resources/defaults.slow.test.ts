@@ -68,7 +68,7 @@ forEachEngine((engine) => {
         .executeTakeFirst()
       return row as unknown as Record<string, unknown>
     }
-    /** Returns a representation without its title and the fields that every row has. */
+    /** Returns a representation without `title` and without the fields that the service sets. */
     const own = ({ id: _, title: __, createdAt: ___, updatedAt: ____, ...rest }: Record<string, unknown>) => rest
 
     it('201 with the default for a missing field, which is also stored', async () => {
@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       assert.equal(await refused({ title: 'I', place: {} }), 400)
     })
 
-    it('has its default in events and reports as well', async () => {
+    it('appears with its default in events and reports', async () => {
       const hook = { event: 'ticket.created', callbackUrl: 'http://127.0.0.1:9/hook' }
       assert.equal((await send({ method: 'POST', url: '/api/webhooks', payload: hook })).statusCode, 201)
       const made = await create({ title: 'J', place: { city: 'Ulm' } })

@@ -148,7 +148,7 @@ forEachEngine((engine) => {
       assert.equal((await told()).length, 2)
     })
 
-    it('403 when registering a webhook for events of a resource that the token may not read', async () => {
+    it('403 for registering a webhook for events of a resource that the token may not read', async () => {
       const listener = await client()
       for (const event of ['user.created', 'user.*']) {
         const answer = await register(event, listener, 'webhooks:write products:write users:write')
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       for (const event of ['*', 'product.*', 'book.deleted']) await listen(event, await client(lacking), lacking)
     })
 
-    it('`*` delivers public events, and others only if both token and client may still read the resource', async () => {
+    it('of public resources are sent to `*` webhooks; others only if the token and the client can still read the resource', async () => {
       const mayRead = await client()
       const mayNot = await client('webhooks:write')
       const reader = await listen('*', mayRead)
@@ -192,7 +192,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await told(), [])
     })
 
-    it('are limited to public ones for a webhook registered before resource events existed', async () => {
+    it('are limited to public resources for a webhook registered before resource events existed', async () => {
       const id = await listen('*', await client())
       await db.write((tx) => tx.updateTable('webhooks').set({ scopes: null }).where('id', '=', id).execute())
       await send('POST', '/users', user())
@@ -212,7 +212,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.keys(example), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
     })
 
-    it('report events are sent only to the webhooks of the report’s owner', async () => {
+    it('about a report are sent only to webhooks of the report’s owner', async () => {
       const [owner, stranger] = [await client(), await client()]
       const scopes = `${all} reports:read reports:write`
       const own = await listen('*', owner)

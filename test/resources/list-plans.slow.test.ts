@@ -13,11 +13,11 @@ const scopes = 'users:read'
 interface Seen {
   sql: string
   values: readonly unknown[]
-  /** True if the statement ran as a scan, not on the thread and the connections that serve requests. */
+  /** True if the statement ran as a scan, separate from the thread and connections that serve requests. */
   isScan: boolean
 }
 
-/** Wraps a database to record the last statement of a list, its values, and where it ran. */
+/** Wraps a database to record the last sorted statement, its values, and whether it ran as a scan. */
 function watched(db: Database) {
   const last: Seen = { sql: '', values: [], isScan: false }
   const note = (seen: Seen) => {
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       const links = [...String(answer.headers.link).matchAll(/<([^>]+)>; rel="(\w+)"/g)]
       return { items, links: Object.fromEntries(links.map(([, target, rel]) => [rel, target])) }
     }
-    /** Returns the plan of the last statement and, if the engine reports it, the most rows that a step read. */
+    /** Returns the plan of the last statement and, on PostgreSQL, the largest number of rows that a step returned. */
     const plan = async (): Promise<{ steps: string; met: number | undefined }> => {
       const explain = engine.name === 'sqlite' ? 'explain query plan ' : 'explain (analyze, format json) '
       const query = CompiledQuery.raw(explain + last.sql, [...last.values])
@@ -86,7 +86,7 @@ forEachEngine((engine) => {
         met: Math.max(...all.map((n) => n['Actual Rows'])),
       }
     }
-    /** Asserts an index seek in index order, which reads no more than the rows of the page. */
+    /** Asserts that the last statement sought in an index and read only the rows of the page, without sorting. */
     const isSought = async (what: string, isWhole: boolean) => {
       assert.equal(last.isScan, false, `${what} needs no scan: ${last.sql}`)
       const { steps, met } = await plan()
@@ -105,7 +105,7 @@ forEachEngine((engine) => {
         author: 'author 7',
       }
 
-      it(`${path}: reads pages sorted by one field from an index, in both directions, at both ends`, async () => {
+      it(`${path}: reads pages sorted by one field from an index, in both directions, at the start and the end`, async () => {
         for (const sort of ['', ...sorts, ...sorts.map((field) => `-${field}`)]) {
           const first = await get(`${path}?limit=${limit}&sort=${sort}`)
           assert.equal(first.items.length, limit)
@@ -113,7 +113,7 @@ forEachEngine((engine) => {
           const next = await get(first.links.next as string)
           assert.equal(next.items.length, limit)
           await isSought(`second page by ${sort}`, false)
-          // The last page is read as the first page of the opposite order.
+          // Sorting in the opposite order starts at the last page.
           const opposite = sort.startsWith('-') ? sort.slice(1) : `-${sort || 'id'}`
           const end = await get(`${path}?limit=${limit}&sort=${opposite}`)
           assert.equal((await get(end.links.next as string)).items.length, limit)
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
       assert.match(steps, /SEARCH books USING INDEX books_author_key|(Bitmap )?Index (Only )?Scan/, steps)
     })
 
-    it('run as scans with several filters or sorts, a filter and another sort, a range, [not], `or` or q', async () => {
+    it('run as scans with several filters or sort fields, a filter and a different sort, a range, [not], `or` or q', async () => {
       for (const query of [
         'genre=genre%207&author=author%207',
         'genre=genre%207&sort=title',
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('are read from the index of the first sort field if the directions are mixed', async () => {
+    it('are read from the index of the first sort field if the sort directions differ', async () => {
       const first = await get(`/products?limit=${limit}&sort=price,-name`)
       await get(first.links.next as string)
       assert.equal(last.isScan, true)

@@ -39,7 +39,7 @@ forEachEngine((engine) => {
         },
       })
 
-    /** Sends health checks until a read has ended; returns how many were answered. */
+    /** Sends health checks while a read is running; returns how many succeeded. */
     const answeredDuring = async (read: ReturnType<typeof get>) => {
       let ended = false
       const reading = read.finally(() => {
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('503 with Retry-After for an account with too many scans; other accounts are served in between', async () => {
+    it('503 with Retry-After for an account with too many scans; other accounts do not wait for all of them', async () => {
       await ready()
       const order: string[] = []
       const scan = async (as: string, at: number) => {
@@ -95,11 +95,11 @@ forEachEngine((engine) => {
       for (const { headers } of refused) assert.match(String(headers['retry-after']), /^\d+$/)
       assert.equal(order.length, 51 - refused.length)
       assert.ok(order.indexOf('other') < order.lastIndexOf('greedy'), order.join())
-      // The rejected scans are expected, but are also logged as errors.
+      // Each rejected scan is also logged as an error.
       assert.equal(service.faults.splice(0).length, refused.length)
     })
 
-    it('200 for pages that are read through an index, while five other accounts run scans', async () => {
+    it('200 for pages read from an index while five other accounts run scans', async () => {
       await ready()
       const scans = ['a', 'b', 'c', 'd', 'e'].map((as) => get(`/books?q=y${as}&sort=-title`, as))
       for (const url of ['/books?limit=5', '/books?genre=genre&limit=5', '/books?sort=-title&limit=5', '/books/1']) {

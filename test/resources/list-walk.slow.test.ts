@@ -20,7 +20,7 @@ const sort = fc.uniqueArray(fc.record({ field: fc.constantFrom('id', 'name', 'pr
   selector: ({ field }) => field,
   maxLength: 3,
 }) as fc.Arbitrary<Sort[]>
-/** A row that another client adds or removes between two pages. */
+/** A row that another client adds or deletes between two page requests. */
 const disturbance = fc.oneof(
   row.map((added) => ({ add: added })),
   fc.nat(40).map((place) => ({ remove: place })),
@@ -43,7 +43,7 @@ const passes = (filter: string) => (product: Product) => {
   )
 }
 
-/** Returns a comparison by the requested order and then by id, in the direction of the last field. */
+/** Returns a comparator for the requested order; ties are broken by id, in the direction of the last field. */
 function compare(order: Sort[]) {
   const all: Sort[] = [...order, { field: 'id', descending: order.at(-1)?.descending ?? false }]
   const key = (product: Product, { field }: Sort) => (field === 'name' ? product.name.toLowerCase() : product[field])

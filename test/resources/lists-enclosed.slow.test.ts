@@ -101,7 +101,7 @@ forEachEngine((engine) => {
         assert.ok(!('name' in narrow) && !('title' in narrow))
       })
 
-      it(`304 for the current tag, which is not v1’s; HEAD has the same tag and length: /v2/${list}`, async () => {
+      it(`304 for the current tag, which differs from v1’s; HEAD has the same tag and length: /v2/${list}`, async () => {
         const { headers, body } = await get(`/v2/${list}`)
         const etag = String(headers.etag)
         assert.match(etag, /^W\//)
@@ -122,7 +122,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await page(String(second.prev))).items, first.items)
     })
 
-    it('200 with all items for a list without pagination', async () => {
+    it('200 with all items for an unpaginated list', async () => {
       const urls = ['api/report-types', 'api/event-types', 'api/versions']
       for (const url of urls) {
         const items = (await get(`/v1/${url}`)).json()
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 for an empty list, also with Prefer: count=exact', async () => {
+    it('200 with no items for an empty list, and a count of 0 with Prefer: count=exact', async () => {
       const none = await get('/v2/products?minPrice=1000', { prefer: 'count=exact' })
       assert.deepEqual(none.json(), { items: [], next: null, prev: null })
       assert.equal(none.headers['x-total-count'], '0')
@@ -149,7 +149,7 @@ forEachEngine((engine) => {
       assert.deepEqual([book.title, book._links.self.href], ['Book 0', `/v2/books/${book.id}`])
     })
 
-    it('400 INVALID_INPUT for a malformed cursor, and for a cursor of another list', async () => {
+    it('400 INVALID_INPUT for a malformed cursor, and for a cursor from another list', async () => {
       const next = String((await get('/v2/products?limit=1')).json().next)
       const cursor = new URL(next, 'https://plinth.test').searchParams.get('cursor')
       assert.equal((await get(`/v2/products?limit=1&cursor=${cursor}`)).statusCode, 200)

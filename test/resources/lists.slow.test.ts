@@ -49,7 +49,7 @@ forEachEngine((engine) => {
     const links = [...String(answer.headers.link).matchAll(/<([^>]+)>; rel="(\w+)"/g)]
     return { items: answer.json(), links: Object.fromEntries(links.map(([, target, rel]) => [rel, target])) }
   }
-  /** Returns all items from a page on; `between` is called between two pages. */
+  /** Returns all items from this page onward. Calls `between` after each page. */
   const walk = async (
     start: string,
     rel: 'next' | 'prev',
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
     const price = (id: number, to: number) =>
       service.send({ method: 'PATCH', url: `/products/${id}`, payload: { price: to } })
 
-    it('200 with the current rows after changes, deletions and additions on the page or just after it', async () => {
+    it('200 with the current rows after rows on the page or just after it are changed, deleted or added', async () => {
       const all = await fill(4)
       const [first, second, third, fourth] = ids(all) as [number, number, number, number]
       for (const url of ['/products?limit=3', '/products?limit=3&sort=price', '/products?limit=3&fields=id,price']) {
@@ -225,7 +225,7 @@ forEachEngine((engine) => {
     })
 
     for (const sort of ['', 'price', '-price', 'price,-name', '-price,name', '-id', '-updatedAt,-price']) {
-      it(`neither skips nor repeats rows while others write, sorted by "${sort}"`, async () => {
+      it(`neither skips nor repeats rows during concurrent writes, sorted by "${sort}"`, async () => {
         const all = await fill(20, (at) => at % 4)
         const kept = all.filter((_, at) => at % 5 !== 3)
         const doomed = all.filter((_, at) => at % 5 === 3)

@@ -101,7 +101,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 for a filter by the largest safe integer', async () => {
+    it('200 for filtering by the largest safe integer', async () => {
       const count = 9_007_199_254_740_991
       const { id } = await create({ count })
       const found = await send({ url: `${url}?count=${count}` })
@@ -215,7 +215,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'POST', url, payload: fresh(), scopes: 'line-items:read' })).statusCode, 403)
     })
 
-    it('404 for the paths of resources that the definition does not have', async () => {
+    it('404 for the paths of built-in resources that the definition omits', async () => {
       for (const path of ['/products', '/users', '/v1/books']) assert.equal((await send({ url: path })).statusCode, 404)
     })
 

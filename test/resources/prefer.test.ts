@@ -34,7 +34,7 @@ forEachEngine((engine) => {
         headers: { ...(prefer !== undefined && { prefer }), ...headers },
       } as InjectOptions)
     const applied = ({ headers }: Response) => headers['preference-applied']
-    /** Asserts that the response is a 400. Returns its error messages, up to any colon, by field. */
+    /** Asserts that the response is a 400. Returns the error messages by field, each cut off at its first colon. */
     const named = (answer: Response) => {
       assert.equal(answer.statusCode, 400, answer.body)
       assert.equal(answer.json().errorCode, 'INVALID_INPUT')
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
         assert.equal(applied(outdated), undefined)
       })
 
-      it('a replayed response has the form that the repeated request prefers', async () => {
+      it('a replayed response follows the preference of the repeated request', async () => {
         const headers = { 'idempotency-key': 'prefer-1' }
         const first = await send('POST', '/products', lamp, 'return=minimal', headers)
         const again = await send('POST', '/products', lamp, 'return=minimal', headers)

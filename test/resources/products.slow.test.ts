@@ -23,7 +23,7 @@ forEachEngine((engine) => {
   const fieldsOf = (answer: { json: () => { errors: { field: string }[] } }) => [
     ...new Set(answer.json().errors.map(({ field }) => field)),
   ]
-  /** Runs `use` with a second app, with other settings, on the same database. */
+  /** Runs `use` with a second app that has these settings and the same database. */
   const withSettings = async (settings: Parameters<typeof testApp>[1], use: (other: TestApp) => Promise<void>) => {
     const other = await testApp(service.db, settings)
     await use(other).finally(() => other.app.close())
@@ -154,7 +154,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /products/{id}', () => {
-    it('200 without a token, cacheable by any cache for a minute', async () => {
+    it('200 without a token, publicly cacheable for a minute', async () => {
       const { id } = await create()
       const answer = await send({ url: `/products/${id}`, scopes: null })
       assert.equal(answer.statusCode, 200)
@@ -284,7 +284,7 @@ forEachEngine((engine) => {
       assert.equal((await put(id, { 'if-match': '"2"', 'if-none-match': '"2"' })).statusCode, 412)
     })
 
-    it('412 for If-Unmodified-Since before the last change, otherwise 200; ignored if If-Match is sent', async () => {
+    it('412 for If-Unmodified-Since before the last change, otherwise 200; If-Match takes precedence', async () => {
       const { id } = await create()
       const since = (ms: number) => ({ 'if-unmodified-since': new Date(service.clock.now + ms).toUTCString() })
       assert.equal((await put(id, since(-1_000))).statusCode, 412)
@@ -293,7 +293,7 @@ forEachEngine((engine) => {
       assert.equal((await put(id, { 'if-unmodified-since': 'no date' })).statusCode, 200)
     })
 
-    it('404 when there is no such product, whatever the precondition: PUT does not create', async () => {
+    it('404 when there is no such product, regardless of preconditions', async () => {
       const payload = { name: 'Pen', price: 1 }
       for (const headers of [{}, { 'if-match': '"1"' }, { 'if-none-match': '*' }, { 'if-match': '*' }]) {
         await is({ method: 'PUT', url: '/products/2147483647', payload, headers }, 404, 'RESOURCE_NOT_FOUND')
@@ -332,7 +332,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('400 for an id with an exponent, even if a product has that number as its id', async () => {
+    it('400 for an id in exponent notation, even if a product with that number exists', async () => {
       const { id } = await create()
       const override = sql.raw(engine.name === 'postgres' ? 'overriding system value' : '')
       await service.db.write((tx) =>
@@ -458,7 +458,7 @@ forEachEngine((engine) => {
       await is({ method: 'PUT', url: `/products/${id}`, payload: { name: 'Pen', price: 1 } }, 404, 'RESOURCE_NOT_FOUND')
     })
 
-    it('412 for a failed precondition, and the product remains; 204 for If-Match with the current tag', async () => {
+    it('412 for a failed precondition, which keeps the product; 204 for If-Match with the current tag', async () => {
       const product = await create()
       const outdated: Record<string, string>[] = [
         { 'if-match': '"7"' },
@@ -478,7 +478,7 @@ forEachEngine((engine) => {
       assert.deepEqual(statuses, [204, ...Array(9).fill(404)])
     })
 
-    it('does not free the id for a later product', async () => {
+    it('never reuses the id for a later product', async () => {
       const { id } = await create()
       await remove(id)
       const next = await create()

@@ -171,16 +171,16 @@ forEachEngine((engine) => {
       it(`200 with the matching rows: ${decodeURIComponent(query)}`, async () => assert.equal(await found(query), ids))
     }
 
-    it('200 for the list requests in docs/resources.md', async () => {
+    it('200 for the example list requests in docs/resources.md', async () => {
       const page = readFileSync(new URL('../../docs/resources.md', import.meta.url), 'utf8')
       const requests = [...page.matchAll(/^GET \/invoices\?(.+)$/gm)].map(([, query]) => query as string)
-      // The invoices of this test refer to no customers; relations have tests of their own.
+      // These invoices have no reference to a customer; relations are tested elsewhere.
       const shown = requests.filter((query) => !query.includes('customer.'))
       assert.ok(shown.length >= 5)
       for (const query of shown) await found(query)
     })
 
-    it('[in] and `or` match quoted values with any punctuation', async () => {
+    it('200 for quoted values with any punctuation in [in] and `or`', async () => {
       const signs = fc.constantFrom(
         '"',
         ',',
@@ -308,7 +308,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it("200 with pages of the query's rows only; 400 for a cursor from another query", async () => {
+    it("200 with only the matching rows on all pages; 400 for a cursor from another query", async () => {
       const query = 'status[in]=draft,paid&or=level[from]:1,level:-4&sort=-level&limit=1'
       const seen: number[] = []
       let url: string | undefined = `/v2/invoices?${query}`
@@ -343,7 +343,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the current rows after a change to a cached page; a field named `or` is a plain filter', async () => {
+    it('200 with the current rows after a change to a cached page; `or` is an equality filter if a field has that name', async () => {
       const url = '/words?or=or%3Aa,count:7'
       const create = async (or: string, count: number) =>
         (await send({ method: 'POST', url: '/words', payload: { or, count } })).json().id
@@ -353,7 +353,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await list(), await list()], [2, 2])
       await send({ method: 'PUT', url: `/words/${id}`, payload: { or: 'a', count: 9 } })
       assert.equal(await list(), 1)
-      // For a field named `or`, the parameter is an equality filter, and alternatives are not available.
+      // The whole text is compared with the field, and no row has that value.
       assert.deepEqual((await send({ url })).json(), [])
       assert.equal((await send({ url: '/words?or=a' })).json().length, 1)
     })

@@ -9,7 +9,7 @@ const scopes =
   'admin reports:read reports:write webhooks:read webhooks:write users:read:full users:read users:write products:write books:write'
 const title = { title: 'Emma', author: 'Jane Austen' }
 
-/** Resources, each with a request that changes it. */
+/** The resources, each with a body that creates a row and a request that changes it. */
 const subjects: { at: string; made: object; method: 'PUT' | 'PATCH' | 'POST'; body?: object; below?: string }[] = [
   { at: '/products', made: { name: 'Pen', price: 1 }, method: 'PUT', body: { name: 'Pen', price: 2 } },
   { at: '/books', made: title, method: 'PATCH', body: { genre: 'Novel' } },
@@ -36,7 +36,7 @@ forEachEngine((engine) => {
     const dateOf = async (url: string) => String((await send('GET', url)).headers['last-modified'])
 
     beforeEach(() => {
-      // Each test has its own second.
+      // Each test starts in a later second, at its beginning, so that tests do not affect each other.
       service.clock.now = (Math.floor(service.clock.now / 1_000) + 10) * 1_000
     })
 

@@ -10,7 +10,7 @@ const user = { name: 'Ada', nameKey: 'ada', email: 'ada@plinth.test', emailKey: 
 const second = { name: 'Bo', nameKey: 'bo', email: 'bo@plinth.test', emailKey: 'bo@plinth.test' }
 const common = { revision: 3, createdAt: at, updatedAt: at }
 
-/** The hidden values in each of the two services, which are otherwise identical. */
+/** The values of the hidden fields in each of the two services, which are otherwise identical. */
 const hidden = [
   { address: '1 Main Street', phone: '+49 30 111' },
   { address: null, phone: '222' },
@@ -182,7 +182,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('each field selection is cached separately, with its own tag (T-HTTP-16)', async () => {
+    it('gives each selection a separate cache entry and entity tag (T-HTTP-16)', async () => {
       const [whole, titles] = [
         await service.send({ url: '/books' }),
         await service.send({ url: '/books?fields=title' }),

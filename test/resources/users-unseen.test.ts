@@ -4,7 +4,7 @@ import { appOn } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 forEachEngine((engine) => {
-  describe('PUT /users/{id} by a caller who does not see every field', () => {
+  describe('PUT /users/{id} by a caller who cannot see every field', () => {
     const service = appOn(engine)
 
     it('200; hidden fields keep their values unless the body sets them', async () => {

@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('422 for its other Unicode forms, which do not match the pattern', async () => {
+    it('422 for similar addresses with non-ASCII characters, which do not match the pattern', async () => {
       const email = fresh()
       await create({ email })
       const forms = [
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it("409 for PUT and PATCH to an address in use, 200 for the user's own", async () => {
+    it("409 for PUT and PATCH with another user's address, 200 with the user's own", async () => {
       const [ada, eve] = [await create(), await create({ name: 'Eve' })]
       const taken = { name: 'Eve', email: ada.email.toUpperCase() }
       await is({ method: 'PUT', url: `/users/${eve.id}`, payload: taken }, 409, 'DUPLICATE_RESOURCE')
@@ -165,7 +165,7 @@ forEachEngine((engine) => {
       assert.deepEqual([own.statusCode, own.json().email], [200, eve.email.toUpperCase()])
     })
 
-    it('201 again once its user has been deleted or has another address', async () => {
+    it('201 once its user has been deleted or has changed to another address', async () => {
       const [first, second] = [await create(), await create()]
       await send({ method: 'DELETE', url: `/users/${first.id}` })
       await send({ method: 'PATCH', url: `/users/${second.id}`, payload: { email: fresh() } })
@@ -216,7 +216,7 @@ forEachEngine((engine) => {
       assert.deepEqual(answer.json(), { phone: '+49 30 (1)-2' })
     })
 
-    it('200 with `fields`: the tag does not change when a hidden field changes (T-API-04)', async () => {
+    it('200 with `fields` and a tag that does not depend on hidden fields (T-API-04)', async () => {
       const { id } = await create()
       const tag = async () => (await read(id, token('users:read'), {}, '?fields=name,phone')).headers.etag
       const before = await tag()

@@ -52,7 +52,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the hidden field for callers with notes:read:full, but only in a single note (T-API-04)', async () => {
+    it('200 with the hidden field only for callers with notes:read:full, and not in lists (T-API-04)', async () => {
       const full = `${scopes} notes:read:full`
       const { items } = (await send({ url: '/v2/notes', scopes: full })).json()
       const [{ id, secret }] = items
@@ -61,7 +61,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/v2/notes/${id}`, scopes: full })).json().secret, 's')
     })
 
-    it('lists the declared report type and the built-in ones; 403 for requesting it without its scope', async () => {
+    it('lists declared and built-in report types; 403 for requesting a declared report without its scope', async () => {
       const types = (await send({ url: '/api/report-types' })).json()
       assert.deepEqual(
         types.map(({ reportType }: { reportType: string }) => reportType),

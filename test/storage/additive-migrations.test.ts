@@ -27,7 +27,7 @@ interface Column {
   hasDefault: boolean
 }
 
-/** Returns the columns of all tables, by `table.column`. */
+/** Returns the columns of all tables, keyed by `table.column`. */
 async function columnsOf(db: Queryable, engine: Engine): Promise<Map<string, Column>> {
   const list =
     engine.name === 'sqlite'
@@ -42,7 +42,7 @@ async function columnsOf(db: Queryable, engine: Engine): Promise<Map<string, Col
   return columns
 }
 
-/** Returns what a migration breaks for processes of the previous release. */
+/** Returns the changes in a migration that would break processes of the previous release. */
 function broken(before: ReadonlyMap<string, Column>, after: ReadonlyMap<string, Column>): string[] {
   const tables = new Set([...before.keys()].map((name) => name.split('.')[0]))
   const lost = [...before].flatMap(([name, column]) => {
@@ -60,7 +60,7 @@ function broken(before: ReadonlyMap<string, Column>, after: ReadonlyMap<string, 
 
 forEachEngine((engine) => {
   describe(`migrations after ${base} (${engine.name})`, () => {
-    it('keep the columns that processes of the previous release use, and require no new values', async () => {
+    it('keep all columns that the previous release uses, and require no values that it does not write', async () => {
       assert.deepEqual(
         files.map((file) => file.replace('.ts', '')),
         migrationNames,

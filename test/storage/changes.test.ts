@@ -38,7 +38,7 @@ onSqlite((engine) => {
     const rename = (tx: Queryable, ids: number[]) =>
       tx.updateTable('products').set({ name: 'Desk' }).where('id', 'in', ids).returning(['id', 'name']).execute()
 
-    /** Runs a write, and returns the products and the tables that are then reported as changed. */
+    /** Runs a write; returns the products and tables that are reported as changed afterward. */
     const changedBy = async (write: () => unknown) => {
       const asOf = changes.last()
       await write()
@@ -64,7 +64,7 @@ onSqlite((engine) => {
       assert.deepEqual(await changedBy(() => db.write((tx) => rename(tx, [9]))), { rows: [], tables: [] })
     })
 
-    it('reports the table, but none of the existing rows, when a row is added', async () => {
+    it('reports the table, but no existing row, when a row is added', async () => {
       assert.deepEqual(await changedBy(() => add('Sofa')), { rows: [], tables: ['products'] })
     })
 
@@ -120,7 +120,7 @@ onSqlite((engine) => {
       assert.deepEqual(await changedBy(turn), { rows: [], tables: [] })
     })
 
-    it('reports nothing for reads; a transaction that throws is rolled back', async () => {
+    it('reports nothing for reads, and still rolls back a transaction that throws', async () => {
       const nothing = { rows: [], tables: [] }
       assert.deepEqual(await changedBy(() => db.read.selectFrom('products').selectAll().execute()), nothing)
       const failed = db.write(async (tx) => {

@@ -23,7 +23,7 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe("a node's clock", () => {
-    /** Creates a node with a system clock that is `off` ms fast; increasing `passed` simulates elapsed time. */
+    /** Creates a node whose system clock is `off` ms ahead. Increasing `passed` simulates elapsed time. */
     function node(off: number) {
       const state = { off, passed: 0, notices: [] as DriftNotice[], moved: 0 }
       const clock = sharedClock({
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       const notices: DriftNotice[] = []
       const clock = sharedClock({
         db: slow,
-        // The database's clock runs in real time, so this node appears to be up to 40 s ahead.
+        // Only this node's clocks advance by 40 s, so it appears to be ahead of the database.
         wall: () => begun + state.passed,
         monotonic: () => state.passed,
         onDrift: (notice) => void notices.push(notice),
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       assert.deepEqual([notices, clock.isUsable()], [[], true])
     })
 
-    it('reports the start and the end of a drift once each, and an alternating drift at most once a minute', async () => {
+    it('reports the start and the end of a drift once each, and an intermittent drift at most once a minute', async () => {
       const state = node(40_000)
       const tick = async (off: number) => {
         state.off = off
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       assert.ok(told >= 1 && told <= 11, `${told} notices in ten minutes`)
     })
 
-    it('detects when the system clock is set forwards or backwards, and ignores the normal passage of time', async () => {
+    it('detects that the system clock was set forwards or backwards, and ignores the normal passage of time', async () => {
       const state = node(0)
       await state.clock.measure()
       state.off = -20 * minuteMs
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
       await isRight(state.clock)
     })
 
-    it('keeps its correction while the database does not respond', async () => {
+    it('keeps its last correction while the database does not respond', async () => {
       let isAway = false
       const flaky = {
         ...db,
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
 
   describe('sweepClock', () => {
     const start = Date.parse('2026-03-01T12:00:00.000Z')
-    /** Replaces the database's clock: reads the time from a row that the test updates. */
+    /** Replaces the database's clock with a row that the test updates. */
     const shown = sql`(select cast(value as double precision) from settings where name = 'clock')` as RawBuilder<number>
     let passed = 0
     let jumps: ClockJumped[]
@@ -184,7 +184,7 @@ forEachEngine((engine) => {
           .values({ name: 'clock', value: String(at) })
           .execute()
       })
-    /** Lets `ms` pass, sets the database's clock to `at`, and returns the sweep clock's time since the start. */
+    /** Advances real time by `ms`, sets the database's clock to `at`; returns the sweep clock's time since `start`. */
     const after = async (ms: number, at: number) => {
       passed += ms
       await set(at)

@@ -34,7 +34,7 @@ forEachEngine((engine) => {
     const named = () =>
       rowsOf(db, {
         table: declaration.table,
-        // Two columns have swapped names: each has the name of the field that the other stores.
+        // The columns of `first` and `second` have swapped names: each is named like the other field.
         fields: ['second', 'first', 'total', 'customerId'],
         folded: ['second', 'first'],
         columns: { second: 'first', first: 'second', total: 'amount', customerId: 'owner_id' },

@@ -22,7 +22,7 @@ const open = (db: Database, masterKey: Buffer) =>
     random: (size) => randomBytes(size),
   })
 
-/** Stores a secret as releases without data keys did. */
+/** Stores a secret in the format of releases without data keys. */
 async function storeAsBefore(db: Database): Promise<void> {
   const value = sealer(key, randomBytes).seal('["cookie"]', 'settings:cookie_keys')
   await db.write(async (tx) => {
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('loads changed keys at the next reload if the master key could not be read during the first', async () => {
+    it('loads changed keys on the second reload if the master key cannot be read during the first', async () => {
       let own: Buffer | undefined = key
       const masterKey = () => {
         if (own === undefined) throw new Error('master.key cannot be read')
@@ -89,14 +89,14 @@ forEachEngine((engine) => {
       assert.deepEqual(changes, [{ ids: [1], sealId: 1 }])
     })
 
-    it('rejects another master key with exit code 2, and changes nothing', async () => {
+    it('rejects a different master key with exit code 2, and changes nothing', async () => {
       await open(db, key)
       const before = await storedDataKeys(db.read)
       await assert.rejects(open(db, otherKey), refused)
       assert.deepEqual(await storedDataKeys(db.read), before)
     })
 
-    it('reads secrets and digests from releases without data keys, and writes secrets that they can read', async () => {
+    it('reads secrets and digests from releases without data keys, and writes secrets that these releases can read', async () => {
       await storeAsBefore(db)
       const { value } = await db.read.selectFrom('settings').select('value').executeTakeFirstOrThrow()
       assert.match(value, /^v1\./)
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
       assert.match(upgraded.seal('hunter2', 'a:1'), /^v1\./)
     })
 
-    it('rejects another master key with exit code 2 at the first start after an upgrade, storing no key', async () => {
+    it('rejects a different master key with exit code 2 at the first start after an upgrade, and stores no key', async () => {
       await storeAsBefore(db)
       await assert.rejects(open(db, otherKey), refused)
       assert.deepEqual(await storedDataKeys(db.read), [])
@@ -117,14 +117,14 @@ forEachEngine((engine) => {
 
 onPostgres((engine) => {
   describe('openSealer in two processes that start at the same time', () => {
-    it('uses the keys that the other process has just stored together with secrets', async () => {
+    it('uses the keys that the other process has just stored', async () => {
       const [db, model] = [await engine.database(), await engine.database()]
       const other = new pg.Client({ connectionString: db.url })
       await other.connect()
       try {
         const { sealer: first } = await open(model, key)
         const value = first.seal('["cookie"]', 'settings:cookie_keys')
-        // The service finds no keys, and then waits for this lock, because it looks for secrets.
+        // The service finds no keys, then waits for this lock while it checks whether there are secrets.
         await other.query('begin; lock table signing_keys in access exclusive mode')
         const opening = open(db, key)
         await eventually('the service waits for the lock', async () => {

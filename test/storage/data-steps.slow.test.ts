@@ -31,7 +31,7 @@ forEachEngine((engine) => {
   const isPostgres = engine.name === 'postgres'
   const key = isPostgres ? ' collate "C"' : ''
 
-  describe('plinth migrate for changes that need every row', () => {
+  describe('plinth migrate for changes that must process every row', () => {
     let db: Database
     beforeEach(async () => {
       db = await engine.database()
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
     const start = (definition: Definition) =>
       migrate(db, { tables: definition.tables, now: () => Date.parse('2026-11-22T00:00:00Z') })
 
-    it('is named in the error of a start that needs it, and executes exactly what its plan lists', async () => {
+    it('is recommended in the error of a start that needs it, and executes exactly what its plan lists', async () => {
       await start(earlier)
       await add(1.5, 2)
       const before = await rows()
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await thoroughly(converted, { plan: true }), [])
     })
 
-    it('resumes where an interrupted run stopped, or starts again for another definition', async () => {
+    it('resumes where an interrupted run stopped, or starts over if the definition has changed', async () => {
       await start(earlier)
       await add(...Array.from({ length: 1_100 }, (_, at) => at))
       const stopAfter = (rows: number) => ({
@@ -149,7 +149,7 @@ forEachEngine((engine) => {
       )
       assert.deepEqual(seen, [1_000, 1_100])
 
-      // A start with the old definition discards the progress, because rows that are already converted may then change.
+      // A start with the old definition discards the progress, because the service may then change converted rows.
       await start(earlier)
       assert.deepEqual(await unfinished(), [])
       await db.write((tx) => sql`update resource_items set price = 7.25 where id = 1`.execute(tx))
@@ -195,7 +195,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('keeps unique indexes and tuples of a converted field, and refuses values that collide', async () => {
+    it('keeps the unique indexes and tuples of a converted field, and refuses duplicate values', async () => {
       const of = (type: TObject, more: object) =>
         items(type as never, { unique: ['price', ['price', 'name']], ...more } as never)
       await start(of(Type.Object({ name, price: Type.Integer() }), {}))
@@ -226,7 +226,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('fills a newly required field in the rows without a value, and records it in the history', async () => {
+    it('fills a newly required field in rows without a value, and records the change in the history', async () => {
       const optional = items(Type.Object({ name, price: Type.Optional(price) }))
       await start(optional)
       await add(5, null)

@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await db.read.selectFrom('products').select('name').execute(), [])
     })
 
-    it('is invisible to other readers until it ends', async () => {
+    it('is invisible to other readers until it is committed', async () => {
       await db.write(async (tx) => {
         await tx.insertInto('products').values(row('a', 1)).execute()
         assert.equal((await tx.selectFrom('products').select('name').execute()).length, 1)
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       for (const [at, rows] of found.entries()) assert.equal(rows.length, at % 2 ? 1 : 2)
     })
 
-    it('reads the uncommitted writes of a unit with `in`, but not with `all`', async () => {
+    it('returns the uncommitted writes of a unit from `in`, but not from `all`', async () => {
       const prepared = byName()
       await db.write(async (tx) => {
         await tx.insertInto('products').values(row('a', 1)).execute()
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
       assert.deepEqual({ ...found }, { title: '🖋 "\\\u0001', genre: null })
     })
 
-    it('that count(*) returns are numbers', async () => {
+    it('returned by count(*) are numbers', async () => {
       const { rows } = await sql<{ count: number }>`select count(*) as count from products`.execute(db.read)
       assert.equal(rows[0]?.count, 0)
     })

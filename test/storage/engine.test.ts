@@ -31,7 +31,7 @@ forEachEngine((engine) => {
   })
   after(() => db.close())
 
-  /** Returns true for errors that are neither conflicts nor outages, and are therefore internal errors (500). */
+  /** Returns true for errors that lead to a 500: neither duplicates nor outages. */
   const isFault = (error: unknown) => !db.engine.isDuplicate(error) && !db.engine.isUnavailable(error)
   const setting = (tx: Queryable, name: string, value: string | null = 'x') =>
     tx
@@ -106,7 +106,7 @@ onSqlite((engine) => {
       for (const code of [1, 2_067, 20, 21]) assert.equal(of(code), false, String(code))
     })
 
-    it('is true for a failed sync of the log', () => {
+    it('is true for a failed fdatasync of the log', () => {
       assert.equal(sqlite.isUnavailable(Object.assign(new Error(), { code: 'EIO', syscall: 'fdatasync' })), true)
       assert.equal(sqlite.isUnavailable(Object.assign(new Error(), { code: 'EIO', syscall: 'read' })), false)
     })
@@ -149,7 +149,7 @@ onPostgres((engine) => {
       )
     })
 
-    it('is true when the server does not respond within the short timeouts for rate-limit counters', async () => {
+    it('is true when the server does not respond within the short timeouts of a rate-limit connection', async () => {
       const hasty = await openDatabase(db.url, { poolSize: 1, isHasty: true })
       await unavailable(sql`select pg_sleep(3)`.execute(hasty.read))
       const silent = hasty.write(async (tx) => {
@@ -215,7 +215,7 @@ onPostgres((engine) => {
     }
     const ownPid = 'select pg_backend_pid() as pid'
 
-    it('is true when the connection breaks between two statements; the process keeps running (F-PG-02)', () =>
+    it('is true when the connection breaks between two statements, which does not end the process (F-PG-02)', () =>
       survives(async () => {
         const errors: unknown[] = []
         for (let time = 0; time < 12; time++) {

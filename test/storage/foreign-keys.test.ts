@@ -86,7 +86,7 @@ forEachEngine((engine) => {
       await assert.rejects(run('delete from resource_customers'), /foreign key/i)
     })
 
-    it('are rejected if references dangle; the error has their number and a query that finds their rows', async () => {
+    it('are rejected if references dangle; the error states how many, with a query that finds the rows', async () => {
       await migrateTo(plain)
       await addCustomer()
       for (const id of [1, 7, null, 8]) await addInvoice(id)
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
       await enforced()
     })
 
-    it('change when the field refers to a different collection, and are dropped when it no longer refers to any', async () => {
+    it('follow the field to a different collection, and are dropped when it is no longer a reference', async () => {
       await migrateTo(optional)
       await addInvoice(null)
       await migrateTo({ customerId: Type.Optional(Ref(companies)) })
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await foreignKeys(), await tuples()], [[], []])
     })
 
-    it('are dropped, once the field is no longer declared, by the statements in the error message', async () => {
+    it('are dropped by the statements in the error message once the field is no longer declared', async () => {
       await migrateTo(optional)
       await addCustomer()
       await addInvoice(1)

@@ -48,7 +48,7 @@ onSqlite((engine) => {
       const answers = await Promise.all(Array.from({ length: 300 }, (_, at) => post(`${at} ${long}`.slice(0, 200))))
       const refused = answers.filter(({ statusCode }) => statusCode !== 201)
       assert.ok(refused.length > 0)
-      // Each failed write is also logged as an error.
+      // Each rejected write is also logged as an error.
       assert.equal(service.faults.splice(0).length, refused.length)
       for (const answer of refused) {
         assert.equal(answer.statusCode, 503)

@@ -53,7 +53,7 @@ onSqlite((engine) => {
       await assert.rejects(failing, /^Error: no$/)
     })
 
-    it('rolls back only the unit that violates a constraint, and rejects it with the error', async () => {
+    it('rolls back only the unit that violates a constraint, and rejects its promise with the error', async () => {
       const first = add('a')
       const twice = db.write(async (tx) => {
         await insert(tx, 'b')
@@ -110,7 +110,7 @@ onSqlite((engine) => {
     })
 
     for (const count of [500, 1_200]) {
-      it(`stores ${count} concurrent writes in order of arrival, before they resolve`, async () => {
+      it(`stores ${count} concurrent writes in order of arrival before they resolve`, async () => {
         const ids = await Promise.all(
           Array.from({ length: count }, (_, at) =>
             db.write(async (tx) => {
@@ -139,7 +139,7 @@ onSqlite((engine) => {
       assert.equal(seen().length, 333)
     })
 
-    it('waits for a lock held by another process while reads continue', async () => {
+    it('waits for a lock held by another process without blocking reads', async () => {
       other.exec('begin immediate')
       other.exec("insert into settings (name, value) values ('theirs', 'x')")
       let answered = false
@@ -156,7 +156,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['ours', 'theirs'])
     })
 
-    it('rejects a write as unavailable if the lock is not released in time, and tries again for the next write', async (t) => {
+    it('rejects a write as unavailable if the lock is not released in time, and retries for the next write', async (t) => {
       t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
       let locked = true
       const begin = () => {
@@ -204,7 +204,7 @@ onSqlite((engine) => {
         })
       })
 
-      it('includes writes of later event loop iterations as long as each iteration has I/O', async () => {
+      it('includes writes from later event loop iterations as long as each iteration has I/O', async () => {
         const writes: Promise<unknown>[] = []
         for (let iteration = 0; iteration < 5; iteration++) {
           if (iteration % 2 === 0) writes.push(write(async () => {}))
@@ -216,7 +216,7 @@ onSqlite((engine) => {
         assert.deepEqual(commits, [3, 1])
       })
 
-      it('is made after 2 ms even if every iteration has I/O', async () => {
+      it('happens after 2 ms even if every iteration has I/O', async () => {
         const writes: Promise<unknown>[] = []
         while (commits.length === 0) {
           writes.push(write(async () => {}))
@@ -266,7 +266,7 @@ onSqlite((engine) => {
       assert.equal(synced.length, 2)
     })
 
-    it('syncs the log in another thread while syncs take longer than 1 ms', async () => {
+    it('syncs the log in another thread as long as a sync takes more than 1 ms', async () => {
       let nowMs = 0
       let durationMs = 20
       const clock = () => {
@@ -292,7 +292,7 @@ onSqlite((engine) => {
     })
   })
 
-  describe('the sync of a commit', () => {
+  describe('the log sync of a commit', () => {
     let commits: number
     let syncs: { end: () => void; fail: (error: Error) => void }[]
     let failures: unknown[]
@@ -314,7 +314,7 @@ onSqlite((engine) => {
       for (let count = 0; count < 5; count++) await turn()
     }
 
-    it('ends before its units resolve; units that arrive in the meantime share the next transaction', async () => {
+    it('completes before its units resolve; units that arrive in the meantime share the next transaction', async () => {
       const resolved: string[] = []
       const note = (name: string) => write(async () => {}).then(() => resolved.push(name))
       const first = note('first')

@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await names(nodes[0] as Database), all.toSorted())
     })
 
-    it('reports each migration that ran, with its duration; a plan returns the same names, but runs and reports nothing', async () => {
+    it('reports each migration that ran, with its duration; a plan only returns the names', async () => {
       const db = await open()
       const reported: Migrated[] = []
       const onMigrated = (migration: Migrated) => reported.push(migration)
@@ -71,13 +71,13 @@ forEachEngine((engine) => {
       assert.equal(reported.length, all.length)
     })
 
-    it('attempts a migration again if its record is missing', async () => {
+    it('runs a migration again if its record is missing', async () => {
       const db = await open()
       const all = await migrate(db)
       const last = all.at(-1) as string
       const before = await names(db)
       await db.write((tx) => sql`delete from migrations where name = ${last}`.execute(tx))
-      // The migration fails because its changes already exist, which proves that it was attempted.
+      // The migration fails because its changes already exist, which proves that it ran again.
       await assert.rejects(migrate(db), /already exists|duplicate column/)
       assert.deepEqual(
         await names(db),
@@ -121,7 +121,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('records which existing rows were changed within the second of their creation', async () => {
+    it('marks existing rows that were changed in the same second in which they were created', async () => {
       const db = await open()
       const column = {
         kind: 'text',

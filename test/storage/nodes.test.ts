@@ -7,10 +7,10 @@ import { pgbouncer, pgbouncerMissing } from '../support/pgbouncer.ts'
 import { eventually } from '../support/service.ts'
 
 onPostgres((engine) => {
-  describe('nodes of a database', () => {
+  describe('the nodes of a database', () => {
     const onError = (error: unknown) => assert.fail(String(error))
 
-    it('can be excluded only while none is running, and cannot join until the exclusion ends', async () => {
+    it('can be excluded only if none is running, and cannot join until the exclusion is released', async () => {
       const { url, remove } = await engine.place()
       const [first, second] = [await joinNodes(url, onError), await joinNodes(url, onError)]
       const here = `process ${process.pid} on \\S+`
@@ -47,7 +47,7 @@ onPostgres((engine) => {
       await (await joinNodes(url, onError))()
     })
 
-    it('join again after their connection has broken', async () => {
+    it('rejoin after their connection has broken', async () => {
       const { url, remove } = await engine.place()
       const leave = await joinNodes(url, () => {})
       const client = new pg.Client({ connectionString: url })

@@ -21,7 +21,7 @@ import { judge, noteStatements, type Statement } from '../support/statements.ts'
 const rows = 20_000
 const owner = 'cli_large'
 
-/** Statements that may sort or scan, because the number of rows is bounded in another way. */
+/** Statements that may sort or scan, because something other than an index limits the number of rows. */
 const bounded: [text: RegExp, reason: string][] = [
   [/from "attempts".* order by "attempt"/, 'the tries of one page of deliveries'],
   [
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
       await noneIsUnbounded()
     })
 
-    it('read a bounded number of rows when a webhook with many deliveries is changed, paused or deleted', async () => {
+    it('read a bounded number of rows for changing, pausing or deleting a webhook with many deliveries', async () => {
       const patch = { 'content-type': 'application/merge-patch+json' }
       for (const payload of [{ callbackUrl: 'http://127.0.0.1:9/moved' }, { status: 'paused' }, { status: 'active' }]) {
         const url = `/api/webhooks/${webhookId}`

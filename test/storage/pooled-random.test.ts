@@ -30,7 +30,7 @@ describe('pooledRandom', () => {
     assert.equal(first.toString('hex'), before)
   })
 
-  it('does not use the pool for 24 or 32 bytes, the lengths of secrets', () => {
+  it('does not use the pool for the lengths of secrets: 24 and 32 bytes', () => {
     const asked: number[] = []
     const random = pooledRandom((size) => {
       asked.push(size)

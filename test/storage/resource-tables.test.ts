@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await columns(), await indexes(), await rows()], before)
       return error.message
     }
-    /** Runs the statements that the error message recommends, as an operator would. */
+    /** Runs the statements that the error message suggests, as an operator would. */
     const follow = async (message: string, value = "'x'") => {
       const statements = [...message.matchAll(/^ {4}(.*);$/gm)].map(([, text]) =>
         String(text).replace('<value>', value),
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
       assert.equal(all.filter((done) => done.length > 0).length, 1)
     })
 
-    it('returns the statements of a plan without running them', async () => {
+    it('returns statements for a plan without running them', async () => {
       const plan = await migrate(db, { tables: [table(title)], plan: true })
       assert.deepEqual(await columns(), [])
       assert.deepEqual(await migrateTo(title), plan)
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), ['created_at', 'rating', 'title_key', 'updated_at'])
     })
 
-    it('at every start, fills the case-folded column with an empty string in rows without a value', async () => {
+    it('fills the case-folded column of rows without a value with an empty string at every start', async () => {
       const genre = column('genre', { folded: true, indexed: true })
       await migrateTo(title, genre)
       await add({ title: 'T' }, title, genre)
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       await migrateTo(title, changed)
       const [row] = await rows()
       assert.deepEqual([row?.rating, row?.rating_old ?? row?.ratingOld], [null, 5])
-      // Changes the type back; the table now has a case-folded column.
+      // Changes the type back, which must also drop the case-folded column.
       await run('alter table resource_notes drop column rating_old')
       const back = await mismatchOf(title, rating)
       await follow(back)
@@ -201,7 +201,7 @@ forEachEngine((engine) => {
       await migrateTo(title, color, column('size', { kind: 'number', required: true }))
     })
 
-    it('lets an optional field become required once every row has a value', async () => {
+    it('accepts that an optional field becomes required once every row has a value', async () => {
       await migrateTo(title, rating)
       await add({ title: 'T' }, title)
       const required = { ...rating, required: true }

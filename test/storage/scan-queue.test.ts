@@ -5,7 +5,7 @@ import { ScanRefused } from '../../src/storage/scans/scan.ts'
 import { scanQueue } from '../../src/storage/scans/scan-queue.ts'
 import { drivenTimers } from '../support/timers.ts'
 
-/** Creates a queue whose work ends when the test decides. */
+/** Creates a queue of scans that end only when the test ends them. */
 function queueOf(bounds: Partial<Parameters<typeof scanQueue>[0]> = {}) {
   const timers = drivenTimers()
   const options = { running: 2, runningPerAccount: 1, waiting: 100, waitingPerAccount: 50, limitMs: 5_000 }
@@ -40,7 +40,7 @@ describe('scanQueue', () => {
     assert.deepEqual(await Promise.all(answers), ['a1', 'a2', 'b1', 'c1'])
   })
 
-  it('schedules accounts in turn: only two of an account’s fifty scans precede another’s first scan', async () => {
+  it('lets accounts take turns: only two of one account’s fifty scans start before another account’s first scan', async () => {
     const { run, started, endNext } = queueOf({ running: 1 })
     const many = Array.from({ length: 50 }, (_, at) => run('a', `a${at}`))
     const few = [run('b', 'b0'), run('b', 'b1'), run('c', 'c0')]
@@ -59,7 +59,7 @@ describe('scanQueue', () => {
     assert.deepEqual(await Promise.all([...a.slice(0, 3), ...others.slice(0, 2)]), ['a', 'a', 'a', 'b', 'c'])
   })
 
-  it('rejects waiting and running scans at the time limit, but starts the next only when the running one has ended', async () => {
+  it('rejects waiting and running scans at the time limit, but starts the next one only after the running scan ends', async () => {
     const { run, timers, started, running, endNext } = queueOf({ running: 1 })
     const [first, second] = [run('a'), run('b')]
     timers.pass(4_999)

@@ -24,7 +24,7 @@ forEachEngine((engine) => {
     })
     after(() => db.close())
 
-    /** Returns a query that takes seconds or minutes, because it joins every pair or every triple of rows. */
+    /** Returns a query over all pairs of rows, which takes seconds, or over all triples, which takes minutes. */
     const long = (factor: 'pairs' | 'triples', to = db) => {
       const names = factor === 'pairs' ? ['one', 'two'] : ['one', 'two', 'three']
       const tables = names.map((name) => sql`products as ${sql.ref(name)}`)
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await db.scan(query, { account: 'a' }), [{ nameKey: 'n7', createdAt: '2026-01-01' }])
     })
 
-    it('sees every write acknowledged before the scan', async () => {
+    it('sees every write that was acknowledged before the scan', async () => {
       const named = product().where('name', 'like', 'Fresh%')
       for (let count = 1; count <= 20; count++) {
         const row = { name: `Fresh ${count}`, nameKey: `fresh ${count}`, price: 1, revision: 1 }
@@ -75,11 +75,11 @@ forEachEngine((engine) => {
         answered++
       }
       assert.ok(Number((await scanned)[0]?.lengths) > 0)
-      // On the main thread, this scan would block all later reads.
+      // If the scan blocked the main thread, no read would be answered during it.
       assert.ok(answered > 20, `${answered} reads were answered meanwhile`)
     })
 
-    it('ends a running scan when the database is closed', async () => {
+    it('rejects a running scan when the database is closed', async () => {
       const other = await openDatabase(db.url)
       const scanned = assert.rejects(scan(long('triples', other), 'a', other), ScanRefused)
       await other.scan(other.read.selectFrom('products').select('id').limit(1), { account: 'b' })
@@ -114,7 +114,7 @@ onPostgres((engine) => {
     const sleep = (seconds: number) => sql`select pg_sleep(${sql.lit(seconds)})`.compile(db.read)
     const alive = sql<{ alive: number }>`select 1 as alive`
 
-    it('for admission checks, scans and other requests are separate', async () => {
+    it('are separate for admission checks, scans and other requests', async () => {
       const order: string[] = []
       const slow = [
         ...Array.from({ length: 30 }, () => db.read.executeQuery(sleep(0.5))),
@@ -137,7 +137,7 @@ onPostgres((engine) => {
       await Promise.all(scans)
     })
 
-    it('for scans are limited to one per account', async () => {
+    it('are limited to one per account for scans', async () => {
       const scans = Array.from({ length: 6 }, () => db.scan({ compile: () => sleep(0.2) }, { account: 'a' }))
       const most = sql<{ count: number }>`select count(*) as count from pg_stat_activity
         where datname = current_database() and state = 'active' and query like 'select pg_sleep%'`
@@ -149,7 +149,7 @@ onPostgres((engine) => {
       await all
     })
 
-    it("stop a scan's statement on the server after five seconds, with an 'unavailable' error", async () => {
+    it("cancel a scan's statement on the server after five seconds, with an 'unavailable' error", async () => {
       const error = await db.scan({ compile: () => sleep(60) }, { account: 'a' }).catch((caught) => caught)
       assert.equal(error.code, '57014')
       assert.ok(db.engine.isUnavailable(error))

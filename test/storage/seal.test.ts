@@ -7,18 +7,18 @@ const key = Buffer.alloc(32, 7)
 const { seal, open, digest } = sealer(key, randomBytes)
 
 describe('sealed text', () => {
-  it('is decrypted at the location for which it was encrypted', () => {
+  it('can be decrypted at the location for which it was encrypted', () => {
     for (const text of ['hunter2', '', 'ä🖋\0', 'x'.repeat(10_000)]) assert.equal(open(seal(text, 'a:1'), 'a:1'), text)
   })
 
-  it('hides the original, and differs each time', () => {
+  it('does not contain the plaintext, and differs each time', () => {
     const [first, second] = [seal('hunter2', 'a:1'), seal('hunter2', 'a:1')]
     assert.notEqual(first, second)
     assert.match(first, /^v1\.[\w-]+$/)
     assert.equal(Buffer.from(first.slice(5), 'base64url').includes('hunter2'), false)
   })
 
-  it('is rejected at another location, with another key, or if altered or truncated', () => {
+  it('is rejected at a different location, with a different key, or if altered or truncated', () => {
     const sealed = seal('hunter2', 'a:1')
     assert.throws(() => open(sealed, 'a:2'))
     assert.throws(() => sealer(Buffer.alloc(32, 8), randomBytes).open(sealed, 'a:1'))
@@ -33,13 +33,13 @@ describe('sealed text', () => {
     }
   })
 
-  it('has format v1 with the first data key, and can also be decrypted in format v2', () => {
+  it('has the format v1 with the first data key, and can also be decrypted with a v2 prefix', () => {
     const sealed = seal('hunter2', 'a:1')
     assert.match(sealed, /^v1\.[\w-]+$/)
     assert.equal(open(sealed.replace('v1.', 'v2.1.'), 'a:1'), 'hunter2')
   })
 
-  it('is rejected if its data key is not loaded; the error contains the key’s id', () => {
+  it('is rejected if its data key is not loaded, with the key’s id in the error', () => {
     const sealed = seal('hunter2', 'a:1').replace('v1.', 'v2.7.')
     assert.throws(() => open(sealed, 'a:1'), { name: 'UnknownDataKey', message: /^a:1 cannot be .* data key 7$/ })
   })

@@ -16,7 +16,7 @@ import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'
 
 const seed = Number(process.env.SEED ?? 20_261_121)
 
-/** Text that SQLite writes as CSV. A page that contains `unsure` text is read as rows instead. */
+/** Text that SQLite may write as CSV. A page that contains any of `unsure` is rendered row by row instead. */
 const sure = [
   '',
   ' ',
@@ -142,7 +142,7 @@ describe('CSV written by SQLite page by page', () => {
     return text
   }
 
-  /** Asserts that the file equals the CSV rendered row by row; returns how many pages were read as records and rows. */
+  /** Asserts that the file equals the CSV rendered row by row; returns how many pages SQLite wrote, and how many it did not. */
   async function samePages(of = columns, descending?: boolean) {
     const snapshot = await openSnapshot(url)
     const pages = { records: 0, rows: 0 }
@@ -193,7 +193,7 @@ describe('CSV written by SQLite page by page', () => {
     }
   })
 
-  it('is replaced by CSV rendered row by row where it might be wrong, and is then tried less often', async () => {
+  it('is replaced by CSV rendered row by row on pages where it might be wrong, and is then attempted less often', async () => {
     fill(times(5_000, (n) => [n === 600 ? '"' : 'A', n === 4_000 ? 1 / 3 : 0.5]))
     assert.deepEqual(await samePages(), { records: 16, rows: 4 })
     file.exec('delete from cells')

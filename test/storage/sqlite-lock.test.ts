@@ -7,7 +7,7 @@ import { migrate } from '../../src/storage/migrate.ts'
 import { openDatabase } from '../../src/storage/open.ts'
 import { DatabaseInUse, lockSqlite } from '../../src/storage/sqlite/lock.ts'
 
-describe('the lock of a served SQLite file', () => {
+describe('the lock on a SQLite file in use', () => {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-lock-'))
   after(() => rmSync(folder, { recursive: true }))
   const now = () => Date.parse('2026-03-01T12:00:00.000Z')
@@ -19,7 +19,7 @@ describe('the lock of a served SQLite file', () => {
     return true
   }
 
-  it('rejects a second owner, whatever its path to the file; the error says who owns it, and since when', async () => {
+  it('rejects a second owner under any path to the file; the error names the owner and its start time', async () => {
     const db = await openDatabase(url)
     await migrate(db)
     symlinkSync(folder, `${folder}-link`)
@@ -29,7 +29,7 @@ describe('the lock of a served SQLite file', () => {
     for (const same of [url, join(folder, 'plinth.db'), `file:${folder}-link/plinth.db`, join(folder, 'other.db')]) {
       assert.throws(() => lockSqlite(same, now), inUse)
     }
-    // The rejected attempts have not released the lock, and the database itself is not locked.
+    // The rejected attempts must not release the lock, and the lock must not block the database itself.
     assert.throws(() => lockSqlite(url, now), inUse)
     await db.write((tx) => tx.deleteFrom('products').execute())
     await db.close()
@@ -37,7 +37,7 @@ describe('the lock of a served SQLite file', () => {
     lockSqlite(url, now)?.()
   })
 
-  it('locks only one file, not the other files in the same folder', () => {
+  it('does not lock other files in the same folder', () => {
     const [one, other] = [lockSqlite(join(folder, 'one.db'), now), lockSqlite(join(folder, 'two.db'), now)]
     one?.()
     other?.()
@@ -51,7 +51,7 @@ describe('the lock of a served SQLite file', () => {
     unlock?.()
   })
 
-  it('is null for a PostgreSQL database, which many processes may share', () => {
+  it('is null for a PostgreSQL database, which processes can share', () => {
     assert.equal(lockSqlite('postgres://127.0.0.1/plinth', now), null)
   })
 })

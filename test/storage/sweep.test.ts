@@ -153,7 +153,7 @@ forEachEngine((engine) => {
     }
   })
 
-  describe('the writes of sweeps', () => {
+  describe('writes of sweeps', () => {
     const { signal: never } = new AbortController()
     let db: Database
     before(async () => {
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
     })
     after(() => db.close())
 
-    it('are each followed by a pause as long as the write, between 5 and 200 ms', async () => {
+    it('are each followed by a pause as long as the write took, but between 5 and 200 ms', async () => {
       const clock = { ms: 0 }
       const pauses: number[] = []
       const paced = pacedWrites(db, { monotonic: () => clock.ms, pause: async (ms) => pauses.push(ms), signal: never })
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       assert.deepEqual(pauses, [5, 30, 200])
     })
 
-    it('return their result if the sweeps stop during the pause; later writes are rejected', async () => {
+    it('return their result even if the sweeps are stopped during the pause; later writes are rejected', async () => {
       const stopping = new AbortController()
       const pause = (ms: number) => wait(ms * 1_000, undefined, stopping)
       const paced = pacedWrites(db, { monotonic: () => 0, pause, signal: stopping.signal })

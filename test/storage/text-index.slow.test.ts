@@ -59,7 +59,7 @@ describe('trigramQuery', () => {
     assert.equal(trigramQuery('𝒜"b'), '"𝒜""b"')
   })
 
-  it('returns undefined for text shorter than a trigram, and only a sample of the trigrams for long text', () => {
+  it('returns undefined for text of fewer than three characters, and only a sample of the trigrams of long text', () => {
     assert.equal(trigramQuery('𝒜𝓑'), undefined)
     const long = trigramQuery(Array.from({ length: 300 }, (_, n) => String.fromCodePoint(0x4e00 + n)).join(''))
     assert.ok((long?.split(' AND ').length ?? 0) <= 24)
@@ -187,7 +187,7 @@ onSqlite((engine) => {
       db = await open()
       for (let id = 1; id <= 5; id++) await rename(db, id, 'Other')
       await add(db, 'x1', 'x2', 'x3', 'x4', 'x5', 'x6')
-      // Searches until the index is updated, so that it no longer matches the copy.
+      // Searches until the index has been updated, so that it does not match the copy.
       for (let token = await tokenOf(db), now = token; now === token; now = await tokenOf(db)) await found(db, 'other')
       await db.close()
       copyFileSync(`${path}-copy`, path)
@@ -214,7 +214,7 @@ onSqlite((engine) => {
       assert.deepEqual(await found(db, 'needle'), [2, 4])
     })
 
-    it('is not rebuilt at once after a failed build; the error is reported, and searches find all rows', async () => {
+    it('is not rebuilt immediately after a failed build; the error is reported, and searches still find all rows', async () => {
       await add(db, ...needles)
       copyFileSync(new URL(import.meta.url).pathname, `${path}-search`)
       while (errors.length === 0) assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
@@ -234,7 +234,7 @@ onPostgres((engine) => {
   describe('the text index', () => {
     const books = { path: '/books', name: 'books', columns: [], search: ['title'] }
     const definitionOf = async (db: Database) => {
-      // Ignores an index that is still being built, because stopping the build would leave the index invalid.
+      // An index is valid only when its build is complete; stopping the build earlier would leave it invalid.
       const query = sql<{ indexdef: string }>`
         select pg_get_indexdef(indexrelid) as indexdef from pg_index
         where indexrelid = to_regclass('books_search') and indisvalid`
@@ -271,7 +271,7 @@ onPostgres((engine) => {
       }
     })
 
-    it('stops being built at shutdown, even before its connection is open', { timeout: 60_000 }, async () => {
+    it('stops building at shutdown, even before its connection is open', { timeout: 60_000 }, async () => {
       const sockets = new Set<Socket>()
       const silent = createServer((socket) => sockets.add(socket))
       await once(silent.listen(0, '127.0.0.1'), 'listening')
@@ -292,7 +292,7 @@ onPostgres((engine) => {
       }
     })
 
-    it('stops being built at shutdown, even if the server no longer responds', { timeout: 60_000 }, async () => {
+    it('stops building at shutdown, even if the server no longer responds', { timeout: 60_000 }, async () => {
       const db = await engine.database()
       const proxy = await faultProxy(Number(new URL(db.url).port))
       const lock = new pg.Client({ connectionString: db.url })

@@ -28,7 +28,7 @@ onSqlite((engine) => {
       await place.remove()
     })
 
-    /** Runs a writer thread to its end, and returns its number of commits. */
+    /** Runs a writer thread until it exits; returns the number of its commits. */
     const writer = async (thread: number, names: string[], id: number | null = null): Promise<number> => {
       const workerData: WriterData = { url: place.url, memory, thread, names, id }
       const worker = new Worker(new URL('writer-thread.ts', import.meta.url), { workerData })
@@ -42,7 +42,7 @@ onSqlite((engine) => {
     }
     const names = (thread: number) => Array.from({ length: 200 }, (_, at) => `Lamp ${thread}-${at}`)
 
-    it('keep every write, and count every commit once', async () => {
+    it('lose no writes, and count every commit once', async () => {
       const before = await commitsInFile()
       const commits = await Promise.all([2, 3, 4].map((thread) => writer(thread, names(thread))))
       const rows = await db.read.selectFrom('products').select('name').execute()
@@ -65,7 +65,7 @@ onSqlite((engine) => {
       assert.equal(changes.lastOf('users') > asOf, false)
     })
 
-    it('treat everything as changed after a connection without their shared memory has written', async () => {
+    it('treat everything as changed after a write on a connection that does not share their memory', async () => {
       await writer(2, ['Lamp'])
       const asOf = changes.last()
       const command = await openDatabase(place.url)
@@ -75,7 +75,7 @@ onSqlite((engine) => {
       assert.ok(changes.lastOf('users') > asOf)
     })
 
-    it('can write once the lock of a thread that has ended is released', async () => {
+    it('can write once the lock of a terminated thread is released', async () => {
       assert.ok(writeLock(memory.lock, 2).tryLock())
       const written = db.write((tx) => tx.deleteFrom('products').execute())
       releaseThread(memory, 3)

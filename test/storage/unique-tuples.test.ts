@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       await assert.rejects(add({ tenant: 'A', name: 'X' }), (error) => db.engine.isDuplicate(error))
     })
 
-    it('rejects a new tuple if rows have the same values, and shows the number of such rows', async () => {
+    it('rejects a new tuple if rows share their values, and states the number of such rows', async () => {
       await migrateTo(fields, { filters: ['tenant', 'name'] })
       for (const name of ['x', 'X', 'y', null, null]) await add({ tenant: 'a', name })
       assert.match(
@@ -121,7 +121,7 @@ forEachEngine((engine) => {
       await migrateTo(fields, together)
     })
 
-    it('rejects a new tuple with a sort field, and shows how to clear the empty strings of missing values', async () => {
+    it('rejects a new tuple with a sort field, and shows how to replace the empty strings of missing values with null', async () => {
       await migrateTo(fields, { filters: ['tenant'], sorts: ['name'] })
       await add({ tenant: 'a', name: null })
       await add({ tenant: 'a', name: null })
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), [])
     })
 
-    it('rejects the removal or a new type of a tuple’s field, and shows how to drop the tuple’s index', async () => {
+    it('rejects removing a tuple’s field or changing its type, and shows how to drop the tuple’s index', async () => {
       const sized = { unique: [['tenant', 'size']] }
       const { size, ...others } = fields
       await migrateTo(fields, sized)
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await indexes(), size.type], [[], 'integer'])
     })
 
-    it('rejects a new default that would give rows the same values in a tuple', async () => {
+    it('rejects a new default that would create duplicate tuples', async () => {
       await migrateTo(fields, together)
       for (const size of [1, 2]) await add({ tenant: 'a', name: null, size })
       const named = { ...fields, name: Type.Optional(Type.String({ maxLength: 40, default: 'x' })) }

@@ -27,7 +27,7 @@ forEachEngine((engine) => {
     const update = (values: object, precondition: RowPrecondition = {}, now = changed) =>
       db.write((tx) => rows.update(tx, id, values, precondition, now))
 
-    it('changes the given fields, keeps the others and increments the revision', async () => {
+    it('changes only the given fields, and increments the revision', async () => {
       await update({ price: 2 })
       const updated = await update({ name: 'LAMP', price: undefined })
       const expected = {
@@ -43,7 +43,7 @@ forEachEngine((engine) => {
       assert.deepEqual({ ...(await rows.find(id)) }, expected)
     })
 
-    it('records whether it happened in the same second as the previous change', async () => {
+    it('records whether the previous change was in the same second', async () => {
       const shares = async (now: string) => (await update({ price: 2 }, {}, now))?.row.sharesSecond
       assert.deepEqual([await shares('2026-03-01T12:00:00.999Z'), await shares('2026-03-01T12:00:01.000Z')], [1, 0])
     })
@@ -53,13 +53,13 @@ forEachEngine((engine) => {
       'a revision that is not excluded': { differs: [2] },
       'an allowed date': { unmodifiedSince: created },
     })) {
-      it(`changes a row with ${name}, but not again after the change`, async () => {
+      it(`changes a row with ${name}, but only once`, async () => {
         assert.equal((await update({ price: 2 }, precondition))?.row.price, 2)
         assert.equal(await update({ price: 3 }, precondition), undefined)
       })
     }
 
-    it('changes a row repeatedly if any revision is allowed', async () => {
+    it('changes a row again if any revision is allowed', async () => {
       for (const price of [2, 3]) assert.equal((await update({ price }, { matches: 'any' }))?.row.price, price)
     })
 

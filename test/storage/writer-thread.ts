@@ -2,7 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { openDatabase } from '../../src/storage/open.ts'
 import type { SqliteMemory } from '../../src/storage/sqlite/open.ts'
 
-/** The input of a writer thread: its number, and the names that it gives to products. */
+/** The input of a writer thread, including its number and the product names that it writes. */
 export interface WriterData {
   url: string
   memory: SqliteMemory

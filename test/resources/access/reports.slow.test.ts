@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await textsIn('colleague', retried.json().taskId), texts.north)
     })
 
-    it("evaluate may() with those scopes of the requesting token that the user's role grants", async () => {
+    it("evaluate may() with the scopes that both the requesting token and the user's role grant", async () => {
       const payload = { text: 'for few' }
       assert.equal((await as('admin', { method: 'POST', url: '/secrets', payload })).statusCode, 201)
       const countFor = async (bearer: string) => (await run(await ordered(bearer, 'secrets'))).rowCount
@@ -220,7 +220,7 @@ forEachEngine((engine) => {
       assert.equal((await as('owner', { method: 'DELETE', url })).statusCode, 204)
     })
 
-    it('404 for a report requested before its resource had access rules; it fails with ACCESS_DENIED', async () => {
+    it('404 for a report requested before its resource had access rules; the report fails with ACCESS_DENIED', async () => {
       const taskId = await ordered(people.tokens.owner, 'notes')
       await service.db.write((tx) =>
         tx

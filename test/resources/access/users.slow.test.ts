@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await received(), { by: ['ada', 'client'], names })
     })
 
-    it('about a tenant’s rows are received by users who move to it or get a role that can read all rows', async () => {
+    it('about a tenant’s rows are received by users who join the tenant or get a role that can read all rows', async () => {
       await change('eve', { tenant: 'south' })
       await received()
       const write = () =>

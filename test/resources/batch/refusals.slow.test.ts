@@ -8,11 +8,11 @@ type At = [status: number, errorCode: string, field: string]
 type Refusal = [...At, message?: RegExp]
 
 forEachEngine((engine) => {
-  describe('POST /api/batch, refused as a whole', () => {
+  describe('POST /api/batch, rejected as a whole', () => {
     const service = batchServiceOn(engine)
     const { send, batch, customer, invoice, counts } = service.api
 
-    /** Sends a batch that must be refused, and checks that it left nothing. */
+    /** Sends a batch that must be rejected; asserts that it stored nothing. */
     const refused = async (items: unknown, [status, errorCode, field, message]: Refusal, headers = {}) => {
       const before = await counts()
       const response = await batch(items, headers)
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('400 for a missing member of an item, 422 for one that its method does not use', async () => {
+    it('400 if an item lacks a member, 422 if it has a member that its method does not use', async () => {
       const { id } = await invoice()
       const change = { method: 'PATCH', collection: 'invoices', id, body: {} }
       const { id: _, ...withoutId } = change
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       await refused([{ ...change, 'if-match': '"9"' }], [422, 'VALIDATION_ERROR', 'items.0.if-match', /use .*ifMatch/])
     })
 
-    it('422 for an id of another type, 404 for an unknown one and for one that an earlier item deleted', async () => {
+    it('422 for an id of the wrong type, 404 for an unknown id and for a row that an earlier item deleted', async () => {
       const remove = (collection: string, id: unknown): Item => ({ method: 'DELETE', collection, id })
       for (const id of ['1', 0, -1, { $ref: 7 }, { ref: '0.id' }])
         await refused([valid(), remove('lines', id)], [422, 'VALIDATION_ERROR', 'items.1.id'])
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
         [...([422, 'VALIDATION_ERROR', 'items.1.body.text', /0\.note, which has no value/] as const)],
       )
       await refused([valid(), to('0.constructor')], [...at, /has no value/])
-      // With such references, each item could double what the item before it contains.
+      // If lists and long texts could be referenced, each item could double the size of the previous item.
       for (const [name, body] of Object.entries({ tags: { tags: [1] }, note: { note: 'x'.repeat(1_001) } })) {
         const items = [
           { ...change, body },
@@ -100,14 +100,14 @@ forEachEngine((engine) => {
         ]
         await refused(items, [422, 'VALIDATION_ERROR', 'items.1.body.tags.0', /is not a string of at most 1,000/])
       }
-      // The value of the reference has another type.
+      // The referenced id is a UUID, but this field requires an integer.
       await refused(
         [valid(), post('lines', { invoiceId: ref('0.id'), text: 'x', amount: '1' })],
         [...([400, 'INVALID_INPUT', 'items.1.body.invoiceId'] as const)],
       )
     })
 
-    it('403 for an item without its scope, and for a row outside the access rules; 404 if it cannot be read', async () => {
+    it('403 for an item without its scope, and for a new row that the access rules forbid; 404 for an unreadable row', async () => {
       const { id } = await invoice()
       const limited = token('customers:read customers:write invoices:read lines:read entries:read', 'crm_north')
       const items = [valid(), { method: 'DELETE', collection: 'invoices', id }]
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.deepEqual([homeless.statusCode, homeless.json().errors[0].field], [403, 'items.0'])
     })
 
-    it('412 for an entity tag that an earlier item has made outdated, and 428 without one if they are required', async () => {
+    it('412 for a weak entity tag, and for one that an earlier item made outdated; nothing changes', async () => {
       const { id, customerId } = await invoice()
       const etag = String((await send({ url: `/v2/invoices/${id}` })).headers.etag)
       const change = { method: 'PATCH', collection: 'invoices', id, ifMatch: etag, body: { note: 'a' } }
@@ -144,12 +144,12 @@ forEachEngine((engine) => {
       assert.equal((await batch([change])).statusCode, 200)
     })
 
-    it('409 for duplicates, within the batch too, for locked rows and for rows in use', async () => {
+    it('409 for duplicates, even within the batch, for locked rows and for rows in use', async () => {
       const { id, customerId } = await invoice()
       const twice = valid()
       await refused([twice, twice], [409, 'DUPLICATE_RESOURCE', 'items.1.body.tenant'])
       const { reference } = await service.api.read(`/v2/invoices/${id}`)
-      // The access rule of the duplicate depends on a row that the same batch creates.
+      // The access rule of the duplicate reads a customer that the same batch creates.
       await refused(
         [valid(), post('invoices', { customerId: ref('0.id'), reference })],
         [409, 'DUPLICATE_RESOURCE', 'items.1.body.reference'],
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 for a third row outside the access rules, 422 for a reference to a row that the caller cannot read', async () => {
+    it('403 if the access rules forbid the third row, 422 for a reference to a row that the caller cannot read', async () => {
       const { customerId } = await invoice()
       const entry = (tenant: string, code: string) => post('entries', { tenant, code })
       await refused(
@@ -190,7 +190,7 @@ forEachEngine((engine) => {
       assert.deepEqual([foreign.statusCode, foreign.json().errors[0].field], [422, 'items.1.body.customerId'])
     })
 
-    it('422, 409 or 500 if a hook of the third item refuses it or fails; nothing of the batch remains', async () => {
+    it('422, 409 or 500 if a hook rejects the third item or fails; nothing in the batch is stored', async () => {
       const items = (text: string) => [
         valid(),
         post('invoices', { customerId: ref('0.id') }),
@@ -240,7 +240,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('413 and 400 for a body that is too large or has too many members, 415 for another media type', async () => {
+    it('413 for a body that is too large, 400 for too many members, 415 for another media type', async () => {
       const large = post('customers', customer({ name: 'x'.repeat(1_100_000) }))
       assert.equal((await batch([large])).statusCode, 413)
       const many = Object.fromEntries(Array.from({ length: 10_001 }, (_, at) => [`m${at}`, at]))
@@ -250,7 +250,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'POST', url: '/v2/api/batch', payload: 'x', headers })).statusCode, 415)
     })
 
-    it('409 for an Idempotency-Key is stored, so that the batch is not tried again', async () => {
+    it('409 again for a repeated Idempotency-Key, from the stored response', async () => {
       const twice = valid()
       const headers = { 'idempotency-key': 'batch-duplicate' }
       await refused([twice, twice], [409, 'DUPLICATE_RESOURCE', 'items.1.body.tenant'], headers)
@@ -258,7 +258,7 @@ forEachEngine((engine) => {
       assert.equal(again.headers['idempotent-replayed'], 'true')
     })
 
-    it('names the members of the version in errors', async () => {
+    it('uses the version’s field names in errors', async () => {
       const twice = { clientId: ref('0.id'), number: 'N-1' }
       const items = [valid(), post('invoices', twice), post('invoices', twice)]
       const before = await counts()

@@ -3,7 +3,7 @@ import { Decimal, hooks, Line, plinth, Ref, refuse, Title, Type, view } from '..
 import { appOn, type TestApp, token } from '../../support/app.ts'
 import type { EngineUnderTest } from '../../support/engines.ts'
 
-/** Clients belong to a tenant: `crm_north` to `north`. Customers have UUIDs; invoices and lines follow their customer. */
+/** The client `crm_north` belongs to the tenant `north`. Invoices and lines belong to the tenant of their customer. */
 function definitionOf() {
   const { collection, service } = plinth({
     claims: ({ client }) => ({ tenant: /^[a-z]+_(\w+)$/.exec(client.id)?.[1] }),
@@ -113,7 +113,7 @@ export function batchServiceOn(engine: EngineUnderTest, settings: Parameters<typ
     const [customerId, id, lineId] = response.json().items.map(({ body }: { body: { id: unknown } }) => body.id)
     return { customerId: String(customerId), id: Number(id), lineId: Number(lineId) }
   }
-  /** Returns how many rows each collection of the tenant has. */
+  /** Returns the number of the tenant's rows in each collection. */
   const counts = async () => {
     const tables = ['customers', 'invoices', 'lines', 'entries']
     return Promise.all(tables.map(async (name) => (await read(`/v2/${name}?limit=200`)).length))

@@ -6,7 +6,7 @@ import { forEachEngine } from '../../support/engines.ts'
 import { post, ref } from './service.ts'
 
 forEachEngine((engine) => {
-  describe('POST /api/batch of the built-in resources, which have no code', () => {
+  describe('POST /api/batch with built-in resources, which have no hooks', () => {
     const revocations = { count: 0 }
     const service = appOn(engine, { revocations })
     const batch = (items: unknown[], bearer = token(everyScope)) =>
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
       assert.deepEqual([hidden.statusCode, hidden.json().errors[0].field], [422, 'items.1.body.name'])
     })
 
-    it('200 for the deletion of a user, after which cached tokens are checked again', async () => {
+    it('200 for the deletion of a user; cached tokens are then verified again', async () => {
       const { id } = (await batch([user('gone@example.com')])).json().items[0].body
       const before = revocations.count
       assert.equal((await batch([post('products', { name: 'Pen', price: 1 })])).statusCode, 200)
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.ok(revocations.count > before)
     })
 
-    it('201 for the restoration of a row that a batch has deleted', async () => {
+    it('201 for restoring a row that a batch deleted', async () => {
       const { id } = (await batch([post('products', { name: 'Kept', price: 1 })])).json().items[0].body
       await batch([{ method: 'DELETE', collection: 'products', id }])
       const restored = await service.send({ method: 'POST', url: `/api/deleted/products/${id}/restore` })
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('POST /api/batch of users with own fields', () => {
+  describe('POST /api/batch with users that have extra fields', () => {
     const { service: serve } = plinth({
       users: {
         fields: Type.Object({ nickname: Type.Optional(Line(1, 40)) }),
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
       service.send({ method: 'POST', url: '/v2/api/batch', payload: { items }, token: bearer })
     const change = (id: unknown, body: object) => ({ method: 'PATCH', collection: 'users', id, body })
 
-    it('200 and 403 as for single requests, with an audit entry for a change of a role', async () => {
+    it('200 and 403 as for single requests, with an audit entry for a role change', async () => {
       const admin = token('users:read users:read:full users:write admin', 'cli_admin')
       const made = await batch(
         ['one', 'two'].map((name) => post('users', { name, email: `${name}@example.com` })),

@@ -22,7 +22,7 @@ forEachEngine((engine) => {
     }
     const invoiceItems = () => [post('customers', customer()), post('invoices', { customerId: ref('0.id') })]
 
-    it('200 with the status, location, entity tag and body of each new row, as a read returns them', async () => {
+    it('200 with the status, location, entity tag and body of each new row, the same as GET returns', async () => {
       const made = await results([
         ...invoiceItems(),
         post('lines', { invoiceId: ref('1.id'), text: 'one', amount: '2.50' }),
@@ -39,7 +39,7 @@ forEachEngine((engine) => {
       assert.deepEqual([bill.body?.total, bill.etag, one.body?.text], ['5.50', '"3"', 'ONE'])
     })
 
-    it('200 for every method, each with the row as the whole batch leaves it', async () => {
+    it('200 for every method, with each row in its state after the whole batch', async () => {
       const { customerId, id, lineId } = await invoice()
       const [changed, replaced, removed, added] = await results([
         { method: 'PATCH', collection: 'invoices', id, body: { note: 'first' } },
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/v2/lines/${lineId}` })).statusCode, 404)
     })
 
-    it('200 with the changes of several items to one row, and no body if the last one deletes it', async () => {
+    it('200 for several changes to one row, without bodies if the last item deletes the row', async () => {
       const [made, changed, again, removed] = await results([
         post('customers', customer({ name: 'One' })),
         { method: 'PATCH', collection: 'customers', id: ref('0.id'), body: { name: 'Two' } },
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: String(made.location) })).statusCode, 404)
     })
 
-    it('200 with references to values as the referenced item left them', async () => {
+    it('200 with each reference resolved to the value right after the referenced item', async () => {
       const [first, second, copy] = await results([
         post('customers', customer({ name: 'Before' })),
         { method: 'PATCH', collection: 'customers', id: ref('0.id'), body: { name: 'After' } },
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.deepEqual([copy.body?.name, copy.body?.email], ['Before', second.body?.updatedAt])
     })
 
-    it('200 with sums, decimals of another scale and numbers without gaps, also after a batch that was undone', async () => {
+    it('200 with sums, referenced decimals of another scale, and gap-free numbers even after a rolled-back batch', async () => {
       const [, one] = await results(invoiceItems())
       const refused = [...invoiceItems(), post('lines', { invoiceId: ref('1.id'), text: 'refused', amount: '1' })]
       assert.equal((await service.api.batch(refused)).statusCode, 422)
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       assert.deepEqual([line.body?.amount, two.body?.total], ['12.50', '12.50'])
     })
 
-    it('200 with the names of the version, in bodies, references and locations', async () => {
+    it('200 with the version’s names in bodies, references and locations', async () => {
       const [, bill, line] = await results(
         [
           post('customers', customer()),
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       assert.equal((await read(`/v2/invoices/${id}`)).total, '101.00')
     })
 
-    it('200 or 503 for concurrent batches that write in opposite orders, each of them wholly', async () => {
+    it('200 or 503 for concurrent batches that write in opposite orders; only those with 200 are stored', async () => {
       const [one, two] = [await invoice(), await invoice()]
       const line = (invoiceId: number) => post('lines', { invoiceId, text: 'x', amount: '1' })
       const orders = [
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
       )
       const written = statuses.filter((status) => status === 200).length
       assert.ok(written > 0)
-      // PostgreSQL ends deadlocks.
+      // PostgreSQL resolves a deadlock by aborting one of the transactions (40P01).
       const faults = service.faults.splice(0) as { code?: string }[]
       assert.deepEqual(
         faults.filter(({ code }) => code !== '40P01'),
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
       assert.deepEqual([gone.statusCode, gone.json().errors[0].field], [404, 'items.1'])
     })
 
-    it('200 and fresh reads: cached rows, lists and totals are those after the batch', async () => {
+    it('200; later reads return the changed rows, lists and totals rather than cached ones', async () => {
       const { id, customerId } = await invoice()
       const paths = [`/v2/invoices/${id}`, '/v2/invoices?limit=200', `/v2/customers/${customerId}`]
       for (const path of [...paths, ...paths]) await read(path)
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       assert.deepEqual([bill.total, listed.note, listed.total, ada.name], ['10.00', 'fresh', '10.00', 'Fresh'])
     })
 
-    it('200 and one event per row, for webhooks and streams of callers who may read it', async () => {
+    it('200 with one event per row, sent to webhooks and streams of callers who may read the row', async () => {
       const { id, lineId } = await invoice()
       const origin = await originOf(service.app)
       const [own, foreign] = [
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
         { method: 'PATCH', collection: 'customers', id: ref('0.id'), body: { name: 'Two' } },
         post('customers', customer()),
         { method: 'DELETE', collection: 'customers', id: ref('2.id') },
-        // The line's access rule needs the invoice, which the next item deletes.
+        // The line's access rule reads its invoice, which the next item deletes.
         { method: 'DELETE', collection: 'lines', id: lineId },
         { method: 'DELETE', collection: 'invoices', id },
         post('invoices', { customerId: ref('0.id') }),
@@ -206,7 +206,7 @@ forEachEngine((engine) => {
           ['created', line?.body?.id],
         ].toSorted(),
       )
-      // The first event of the other tenant is its own.
+      // The other tenant's stream has received none of these events, so its first event is about its own line.
       const items = [
         post('customers', customer()),
         post('invoices', { customerId: ref('0.id') }),
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
       await Promise.all([own.close(), foreign.close()])
     })
 
-    it('is documented with the collections of the version and the errors of its items', async () => {
+    it('is documented with the version’s collections and the possible error statuses', async () => {
       const document = (await send({ url: '/v2/openapi.json' })).json()
       const { requestBody, responses } = document.paths['/api/batch'].post
       const { $ref } = requestBody.content['application/json'].schema

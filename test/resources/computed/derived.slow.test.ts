@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       assert.deepEqual([patched.json().upper, patched.json().label], [undefined, 'Move: 1 steps, over'])
     })
 
-    it('cannot be filtered or sorted by', async () => {
+    it('cannot be used in filters or sorts', async () => {
       assert.equal((await send({ url: '/plans?label=x' })).statusCode, 400)
       assert.equal((await send({ url: '/plans?sort=label' })).statusCode, 400)
     })

@@ -6,7 +6,7 @@ import * as plinth from '../../../src/plinth.ts'
 const page = readFileSync(new URL('../../../docs/resources.md', import.meta.url), 'utf8')
 const names = Object.keys(plinth)
 
-/** Runs a section's first example, adding imports and, if it exports none, a service. Returns the definition. */
+/** Runs the first code example of a section with the missing imports and export added; returns its definition. */
 const run = async (section: string) => {
   const [, code = ''] = new RegExp(`## ${section}\\n[\\s\\S]*?\`\`\`ts\\n([\\s\\S]*?)\`\`\``).exec(page) ?? []
   const whole = code.includes('export default') ? code : `${code}\nexport default service({ resources: [invoices] })`

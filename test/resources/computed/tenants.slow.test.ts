@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       assert.equal(answers.filter((status) => status === 409).length, 8 - created)
     })
 
-    it('409 for writes to locked rows; 403, 404 or 422 for other callers; filters omit unreadable rows', async () => {
+    it('409 for writes to locked rows; 403, 404 or 422 for callers who may not write them; filters omit unreadable rows', async () => {
       const customerId = (await ada('POST', '/customers', { name: 'Ada' })).body.id
       const { status, body } = await ada('POST', '/invoices', { customerId, due: '2026-02-01' })
       assert.deepEqual([status, body.reference, body.total], [201, 'R-2', '0.00'])

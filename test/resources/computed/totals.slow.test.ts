@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.equal((await change('DELETE', `/lines/${lowest}`)).statusCode, 204)
     })
 
-    it('reflects a cascading deletion with one new revision; 204 if the cascade deletes the row itself', async () => {
+    it('reflects a cascading deletion with a single new revision', async () => {
       const [id, good] = [await invoice(), await create('/goods', { name: 'Desk' })]
       await line(id, '5.00', { goodId: good })
       await line(id, '3.00', { goodId: good })
@@ -165,7 +165,7 @@ forEachEngine((engine) => {
       assert.ok(!names.includes('overdue'))
     })
 
-    it('loses no update when writes are concurrent', async () => {
+    it('loses no updates under concurrent writes', async () => {
       const [one, other] = [await invoice(), await invoice()]
       const ids = await Promise.all(Array.from({ length: 12 }, () => line(one, '1.10', { units: 1 })))
       assert.deepEqual(await sums(one), ['13.20', 12, 12])
@@ -185,7 +185,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('is included in expanded rows and in events of its row', async () => {
+    it('is included in expanded rows and in events about its row', async () => {
       const { db } = service
       const listener = { id: 'cli_listener', name: 'Listener', scopes: scopes.split(' ') }
       await createClient(db, seal, definition.scopes, { ...listener, grants: ['client_credentials'] })

@@ -32,7 +32,7 @@ forEachEngine((engine) => {
       assert.deepEqual(listed, { overdue: false, total: '0.00' })
     })
 
-    it('filters lists, alone, negated or combined with other filters', async () => {
+    it('filters lists on its own, negated, or combined with other filters', async () => {
       const title = { title: 'Filtered' }
       const late = (await create({ ...title, status: 'sent', due: '2026-02-01' })).id
       const undated = (await create({ ...title, status: 'sent' })).id
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/invoices?sort=overdue' })).statusCode, 400)
     })
 
-    it('as a filter, selects exactly the rows in which it has that value, for every status and due day', async () => {
+    it('selects exactly the rows with the requested value when used as a filter, for every status and due day', async () => {
       const days = ['2026-02-28', '2026-03-01', '2026-03-02', undefined]
       for (const status of ['draft', 'sent', 'paid']) for (const due of days) await create({ status, due })
       const rows: { id: number; overdue: boolean }[] = (await send({ url: '/invoices?limit=100' })).json()
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('can filter a list that is read page by page: the pages have exactly the rows of the whole list', async () => {
+    it('returns the same rows on small pages as on one large page when used as a filter', async () => {
       const expected = await idsOf('overdue=false&limit=100')
       assert.ok(expected.length > 4 && expected.length < (await idsOf('limit=100')).length)
       const found: number[] = []
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
         assert.equal(later.json().find((row: { id: number }) => row.id === id).overdue, true)
         assert.ok((await idsOf('overdue=true')).includes(id))
         assert.equal((await send({ url, headers: { 'if-match': '"1.2026-03-01"' } })).statusCode, 412)
-        // In a write, If-Match compares only the revision, which does not change with the day.
+        // Unlike in GET, the date in the tag is ignored: a write checks only the revision.
         const changed = await send({
           ...{ method: 'PATCH', url, payload: { title: 'B' } },
           headers: { 'if-match': '"1.2026-03-01"' },

@@ -11,7 +11,7 @@ import { Title } from '../../../src/resources/field-types.ts'
 import { appOn, type TestApp } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 
-/** `reference` returns the reference of a new row; a test may replace it for one request. */
+/** Returns the reference of a new row. A test can replace the function for one request. */
 const made = { reference: (_: CreationContext): Promise<string> | string => '' }
 const usual = async ({ next }: CreationContext) => `R-${await next('invoices')}`
 
@@ -34,7 +34,7 @@ const definition = define({ resources: [invoices, sync] })
 const scopes = 'invoices:read invoices:write tickets:write'
 
 forEachEngine((engine) => {
-  describe('numbers that next() gives to new rows', () => {
+  describe('numbers that next() assigns to new rows', () => {
     const service = appOn(engine, { definition })
     const post = (payload: object, key?: string, url = '/invoices') =>
       service.send({ scopes, method: 'POST', url, payload, headers: key ? { 'idempotency-key': key } : {} })
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(created.map((answer) => answer.json().at)).size, 12)
     })
 
-    it('a request that repeats an Idempotency-Key uses no further number', async () => {
+    it('are not used up by a request that repeats an Idempotency-Key', async () => {
       const before = await following()
       const answers = [await post({ title: 'B' }, 'same'), await post({ title: 'B' }, 'same')]
       assert.deepEqual(
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.equal(await following(), before + 2)
     })
 
-    it('a body that contains a reference uses no number', async () => {
+    it('are not used up by a body that contains a reference', async () => {
       const before = await following()
       assert.equal((await post({ title: 'A', reference: 'Own' })).json().reference, 'Own')
       assert.equal(await following(), before + 1)

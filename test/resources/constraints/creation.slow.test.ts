@@ -8,7 +8,7 @@ import { Day, Instant, Title } from '../../../src/resources/field-types.ts'
 import { appOn, type TestApp } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 
-/** The results of the declared functions; a test may change them for a request. */
+/** The values that the functions in `set` and `defaults` return. A test can change them for one request. */
 const returned = { region: 'eu' as string | null, code: (): unknown => 'C-1' }
 
 const tickets = collection({
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.deepEqual([refused.statusCode, refused.json().errors[0].field], [400, 'status'])
     })
 
-    it('422 for an invalid value despite a default, and for a PUT that breaks a rule with a kept value', async () => {
+    it('422 for an invalid value despite a default, and for a PUT that breaks a rule on a stored value', async () => {
       assert.equal((await post({ title: 'A', status: 'lost' })).statusCode, 422)
       const { id } = await create()
       const put = await change('PUT', id, { title: 'A', due: '2026-02-01' })

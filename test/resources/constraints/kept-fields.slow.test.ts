@@ -111,7 +111,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('is kept by a PUT that omits it; null in a PATCH removes it only if optional; POST may require it', async () => {
+    it('keeps its value in a PUT that omits it; null in a PATCH removes it only if it is optional', async () => {
       const { pin: _, ...others } = card
       assert.equal((await send({ method: 'POST', url, payload: others })).statusCode, 400)
       const { id } = await create()

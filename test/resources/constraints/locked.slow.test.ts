@@ -105,7 +105,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await codeOf({ method: 'PATCH', url, payload: { status: 'sent' } }), [409, 'RESOURCE_LOCKED'])
     })
 
-    it('404 for a missing row and 412 for a different If-Match tag take precedence over 409', async () => {
+    it('404 for a missing row and 412 for an outdated If-Match tag take precedence over 409', async () => {
       const customerId = await customer()
       const url = await create('/invoices', { customerId, status: 'paid' })
       const [outdated, current] = [{ 'if-match': '"7"' }, { 'if-match': '"1"' }]
@@ -163,7 +163,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'GET', url })).headers.etag, '"2"')
     })
 
-    it('409 RESOURCE_LOCKED while a related row meets the condition, also for remarks on a locked entry', async () => {
+    it('409 RESOURCE_LOCKED while a related row meets the condition, even for rows that refer to a locked row', async () => {
       const period = (isClosed: boolean, year: number) => create('/periods', { isClosed, year })
       const idOf = (url: string) => Number(url.split('/')[2])
       const [open, closed, old] = [await period(false, 2026), await period(true, 2026), await period(true, 2019)]
@@ -199,7 +199,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'DELETE', url: open })).statusCode, 409)
     })
 
-    it('200 or 409 for changes while a related row is being closed; only those with 200 are stored', async () => {
+    it('200 or 409 for changes concurrent with a change that locks the rows; only those with 200 are stored', async () => {
       const period = await create('/periods', { isClosed: false, year: 2026 })
       const periodId = Number(period.split('/')[2])
       const urls = await Promise.all(Array.from({ length: 4 }, () => create('/entries', { periodId, text: 'Work' })))
@@ -221,7 +221,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('take `today` to be the current day in the service’s time zone', async () => {
+    it('interpret `today` as the current day in the service’s time zone', async () => {
       // 2026-03-01T12:00Z is 02:00 on the next day in Kiritimati.
       const [ended, running] = [
         await create('/plans', { until: '2026-03-01' }),
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await codeOf({ method: 'DELETE', url: running }), [204, ''])
     })
 
-    it('RESOURCE_LOCKED is documented in OpenAPI only for writes that may encounter a locked row', async () => {
+    it('have RESOURCE_LOCKED in OpenAPI only for writes that can encounter a locked row', async () => {
       const { paths } = (await send({ url: '/openapi.json' })).json()
       const has = (path: string, method: string) =>
         /RESOURCE_LOCKED|resource-locked/.test(JSON.stringify(paths[path][method]))

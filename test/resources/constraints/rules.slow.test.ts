@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.equal(await count(), before)
     })
 
-    it('are given undefined for absent fields, the defaults, and instants in UTC', async () => {
+    it('receive undefined for absent fields, the default values, and instants in UTC', async () => {
       await create({ end: undefined })
       await create({ guests: ['a'] })
       await create({ start: '2026-03-01T14:00:00+02:00', end: '2026-03-01T12:00:00Z' })
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       assert.equal((await change('PATCH', id, { start: '2026-03-02T00:00:00Z', end: null })).statusCode, 200)
     })
 
-    it('apply to a PUT with the stored values of the fields that it keeps', async () => {
+    it('apply to the result of a PUT, including the stored values of fields that it omits', async () => {
       const { id } = await create({ limit: 2, room: 'R' })
       const answer = await change('PUT', id, { ...booking, seats: 3 })
       assert.deepEqual(answer.json().errors, [{ field: 'seats', message: 'must not be more than the limit' }])

@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     const update = (id: number, change: string) =>
       service.db.write((tx) => sql`update resource_notes set ${sql.raw(change)} where id = ${id}`.execute(tx))
 
-    it('200 listing the rows that the caller could write before deletion, for rules on any field type', async () => {
+    it('are listed for callers who could write them before the deletion, for rules on any field type', async () => {
       const folderId = await folder()
       const changes = [
         ...['size = 99', 'size = 100', 'size = null', 'amount = 100000', 'amount = 100001', 'rate = 0.5'],
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
       assert.equal(answer.json().createdBy, 'client:first')
     })
 
-    it('follow the rules of the row they refer to, and are hidden while that row is deleted too', async () => {
+    it('follow the access rules of the row they refer to, and are hidden while that row is deleted too', async () => {
       const noteId = await note('crm_north', await folder())
       const pageId = await create('crm_north', '/pages', { noteId, text: 'Page' })
       await removed('crm_north', `/pages/${pageId}`)
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await idsOf('crm_north', 'pages'), [pageId])
     })
 
-    it('200 with full pages, even if the caller cannot see every second row', async () => {
+    it('are listed in full pages, even if the caller cannot see every other row', async () => {
       const folderId = await folder()
       const before = (await idsOf('crm_south')).length
       const own: number[] = []

@@ -22,7 +22,7 @@ forEachEngine((engine) => {
   describe('restoring a deleted row after its declaration has changed', () => {
     const { state, start } = successiveAppsOn(engine)
 
-    /** Creates a note with the earlier declaration, deletes it, and returns the path that restores it. */
+    /** Creates and deletes a note under the earlier declaration; returns the path for restoring it. */
     const deleted = async () => {
       const { service: app } = await start(earlier)
       const payload = { number: 'A-1', total: 24.5, code: 'x' }

@@ -214,7 +214,7 @@ forEachEngine((engine) => {
         assert.equal((await restore('customers', 7)).statusCode, 400)
       })
 
-      it('404 for a resource whose deletions are final', async () => {
+      it('404 for a resource without `keepDeleted`', async () => {
         const { id } = (await create('/remarks', { text: 'Gone' })).json()
         await remove(`/remarks/${id}`)
         assert.equal((await restore('remarks', id)).statusCode, 404)
@@ -338,7 +338,7 @@ forEachEngine((engine) => {
     })
 
     describe('once keepDeleted has elapsed', () => {
-      it('404 for a restore, and the list omits the row; the sweep removes it', async () => {
+      it('404 for a restore; the list omits the row, and the sweep deletes it', async () => {
         const customerId = await customer()
         const ids = [await invoice(customerId), await invoice(customerId)]
         await remove(`/invoices/${ids[0]}`)

@@ -92,7 +92,7 @@ const pages = collection({
   access: { of: 'note' },
 })
 
-/** A collection whose deletions are final. */
+/** A collection without `keepDeleted`, so deletions are final. */
 const remarks = collection({ path: '/remarks', noun: 'remark', body: Type.Object({ text: Title }) })
 
 const resources = [customers, invoices, lines, folders, notes, pages, remarks]

@@ -89,7 +89,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('files under PLINTH_REQUIRE_IF_MATCH', () => {
+  describe('files when PLINTH_REQUIRE_IF_MATCH is set', () => {
     const service = appOn(engine, { definition, requireIfMatch: true })
     it('428 for PUT and DELETE without a precondition', async () => {
       const sent = { token: token('notes:read notes:write', 'cli_north') }
@@ -143,7 +143,7 @@ describe('the declaration of a file', () => {
 onSqlite((engine) => {
   describe('the OpenAPI document of a file', () => {
     const app = appOn(engine, { definition })
-    it('has a binary body for each type, and all statuses; the row’s request body has no file', async () => {
+    it('has a binary body for each type and all possible statuses; the row’s request body omits the file', async () => {
       const document = (await app.send({ url: '/openapi.json', scopes: null })).json()
       const path = document.paths['/notes/{id}/scan']
       assert.deepEqual(Object.keys(path.put.requestBody.content), types)

@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.ok((await get(`/v2/invoices/${id}/photo`)).rawPayload.equals(png))
     })
 
-    it('201 for a POST without a part json, without files, and with JSON in a part without a type', async () => {
+    it('201 for a POST with only a file, and for one with only a `json` part that has no Content-Type', async () => {
       const bytes = pdf()
       const alone = await send('POST', '/v2/cards', form(['scan', bytes]))
       assert.deepEqual([alone.statusCode, alone.json().scan], [201, fileOf(bytes)])
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('400 without a boundary; 415 for a coding and for a form of a resource without files', async () => {
+    it('400 without a boundary; 415 for an encoded body or part, and for a form sent to a resource without files', async () => {
       const payload = form(['json', {}])
       assert.equal(
         (await send('POST', '/v2/cards', payload, { 'content-type': 'multipart/form-data' })).statusCode,
@@ -253,7 +253,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await uploads(), await settled()], [[], before + 1])
     })
 
-    it('429 for a third concurrent form of an account that may upload two; a form without files needs no slot', async () => {
+    it('429 for an account’s third concurrent form with a file if the limit is two; a form without files needs no slot', async () => {
       const started = Promise.withResolvers<void>()
       const released = Promise.withResolvers<void>()
       let waiting = 0
@@ -277,7 +277,7 @@ forEachEngine((engine) => {
       for (const answer of await Promise.all(open)) assert.equal(answer.statusCode, 201, answer.body)
     })
 
-    it('leaves no file and frees the slot if the client disconnects during a file', async () => {
+    it('leaves no file and frees the slot if the client disconnects while sending a file', async () => {
       const before = await settled()
       await service.app.listen({ port: 0, host: '127.0.0.1' })
       const { port } = service.app.server.address() as AddressInfo

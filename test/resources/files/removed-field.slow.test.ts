@@ -44,7 +44,7 @@ forEachEngine((engine) => {
       const one = notes(Type.Object({ text, scan }), ids)
       const none = notes(Type.Object({ text }), ids)
 
-      it(`are removed after plinth migrate --allow-data-loss, with ids of the type ${ids}; other files stay`, async () => {
+      it(`are removed after plinth migrate --allow-data-loss, but other files stay (${ids} ids)`, async () => {
         const { service: app } = await start(both)
         const [shared, kept, deleted] = [pdf(), pdf(), pdf()]
         const url = await added(app, { scan: kept, back: pdf() })
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('stay while the field is only missing: without --allow-data-loss, the start is refused', async () => {
+    it('stay without --allow-data-loss; a start without the field fails', async () => {
       const both = notes(Type.Object({ text, scan, back: scan }), 'integer')
       const one = notes(Type.Object({ text, scan }), 'integer')
       const { service: app } = await start(both)

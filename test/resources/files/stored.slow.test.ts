@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.equal((await keys()).length, before)
     })
 
-    it('do not remain after a rejected upload, even if it is rejected after the last byte', async () => {
+    it('are removed after a rejected upload, even if it is rejected after the last byte', async () => {
       const before = await settled()
       const url = `${await newPage()}/scan`
       assert.equal((await put(url, randomBytes(3_000))).statusCode, 415)
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
       assert.equal((await get(url)).statusCode, 200)
     })
 
-    it('of a crashed upload are removed; 500 for an upload that was abandoned while in progress', async () => {
+    it('of a crashed upload are removed; 500 for an upload in progress that was considered crashed', async () => {
       const before = await settled()
       const page = await newPage()
       const owner = { table: 'resource_pages', id: Number(page.slice(7)) }
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal(await settled(), before)
     })
 
-    it('do not remain if the client disconnects, which also frees the upload slot', async () => {
+    it('are removed if the client disconnects during the upload, and the upload slot becomes free', async () => {
       const before = await settled()
       const url = `${await newPage()}/scan`
       await service.app.listen({ port: 0, host: '127.0.0.1' })

@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.match(await file('invoices', parameters, 'pdf'), /^%PDF-/)
     })
 
-    it('sorted by a reference, are identical in CSV whether made by a worker thread or the main thread', async () => {
+    it('are the same CSV from a worker thread as from the main thread when sorted by a reference', async () => {
       const produce = renderInThread({ databaseUrl: service.db.url, resultsUrl: pathToFileURL(folder).href })
       const parameters = { fields: ['id', 'customerId', 'reference'], sort: ['-customerId'] }
       const made = await reportFile(at, 'invoices', parameters, { format: 'csv', produce })
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       ).rows
     const name = Line(1, 40)
 
-    it('have uuid columns on PostgreSQL; on SQLite text columns and an integer column `_row`', async () => {
+    it('have uuid columns on PostgreSQL; text columns and an integer column `_row` on SQLite', async () => {
       await start(items(Type.Object({ name, parentId: Type.Optional(Ref('self')) })))
       const { rows: columns } = await db.engine.columnsOf('resource_items').execute(db.read)
       const types = Object.fromEntries(columns.map((column) => [column.name, column.type]))
@@ -226,7 +226,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('can get new fields filled in, become searchable, and have a field converted', async () => {
+    it('can get new filled fields, a search index and a converted field', async () => {
       await start(items(Type.Object({ name })))
       await add(1_203)
       const filled = items(Type.Object({ name, slug: Line(1, 60), size: Type.Number() }), {
@@ -253,7 +253,7 @@ forEachEngine((engine) => {
       assert.ok((await rows('size')).every(({ size }) => Number(size) === 700))
     })
 
-    it('record the last row written by an interrupted change, which the next run completes', async () => {
+    it('record the last row that an interrupted migration wrote, and the next run continues after it', async () => {
       await start(items(Type.Object({ name })))
       await add(1_203)
       const definition = () =>
@@ -274,7 +274,7 @@ forEachEngine((engine) => {
       assert.ok((await rows('id, slug')).every(({ id, slug }) => slug === `s-${id}`))
     })
 
-    it('can refer to another collection with UUIDs after a change, but not to one with integer ids', async () => {
+    it('can change a reference to another collection with UUIDs, but not to one with integer ids', async () => {
       const one = collection({ path: '/ones', noun: 'one', ids: 'uuid', body: Type.Object({ name }) })
       const two = collection({ path: '/twos', noun: 'two', ids: 'uuid', body: Type.Object({ name }) })
       const three = collection({ path: '/threes', noun: 'three', body: Type.Object({ name }) })

@@ -129,7 +129,7 @@ forEachEngine((engine) => {
     before(async () => {
       const [one, other] = [await add('/customers', { name: 'Pages' }), await add('/customers', { name: 'Others' })]
       for (let n = 0; n < 7; n++) {
-        // Creates rows in several milliseconds, more than one in most of them.
+        // Spreads the rows over several milliseconds, with two rows in most of them.
         service.clock.now += n % 2
         const body = { customerId: (n % 3 ? one : other).id, reference: `R${n % 3}-${n}`, total: '1.00' }
         const name = n % 3 ? 'Pages' : 'Others'
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
       }
     })
 
-    /** Follows the links of one relation and returns the ids of each page. */
+    /** Follows the links with this `rel` and returns the ids on each page. */
     const walk = async (url: string, rel: 'next' | 'prev') => {
       const pages: string[][] = []
       for (let at: string | undefined = url; at; ) {
@@ -206,7 +206,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 for filters on a reference with equality, in, not and or; the UUID may be in upper case', async () => {
+    it('200 for filtering a reference with equality, `in`, `not` and `or`; the UUID may be in upper case', async () => {
       const id = String(made[0]?.customerId)
       const of = idsOf(made.filter(({ customerId }) => customerId === id))
       const rest = idsOf(made).filter((one) => !of.includes(one))
@@ -254,7 +254,7 @@ forEachEngine((engine) => {
   })
 
   describe('references to rows with UUIDs', () => {
-    it('201 between rows with integer ids and rows with UUIDs, and in one collection; 200 when expanded', async () => {
+    it('201 in both directions between integer ids and UUIDs, and within one collection; 200 when expanded', async () => {
       const country = await add('/countries', { name: 'Peru' })
       const parent = await add('/customers', { name: 'Parent', countryId: country.id })
       const child = await add('/customers', { name: 'Child', parentId: parent.id.toUpperCase() })
@@ -279,7 +279,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('200 for a nested list, 404 for one of a missing row, 400 for an id that is not a UUID', async () => {
+    it('200 for a nested list; 404 if its parent row is missing, 400 if the parent id is not a UUID', async () => {
       const customer = await add('/customers', { name: 'Nested' })
       const invoice = await add('/invoices', { reference: 'A', customerId: customer.id, total: '1.00' })
       assert.deepEqual(idsOf(await list(`/customers/${customer.id.toUpperCase()}/invoices`)), [invoice.id])
@@ -394,7 +394,7 @@ forEachEngine((engine) => {
     const as = (method: Method, url: string, payload?: object) =>
       service.send({ method, url, token: token(scopes, `of_${rows.own.id}`), ...(payload && { payload }) })
 
-    it('200 with the readable rows in lists; 404 for the others', async () => {
+    it('200 with only the readable rows in lists, 404 for the others', async () => {
       for (const [path, row] of [
         ['/tickets', rows.ticket],
         ['/replies', rows.reply],
@@ -408,7 +408,7 @@ forEachEngine((engine) => {
       assert.equal((await as('DELETE', `/tickets/${rows.hidden.id}`)).statusCode, 404)
     })
 
-    it('403 for a write whose result the caller could not read, 422 for a reference to an unreadable row', async () => {
+    it('403 for a write with a result that the caller could not read, 422 for a reference to an unreadable row', async () => {
       assert.equal((await as('POST', '/tickets', { customerId: rows.foreign.id, text: 'a' })).statusCode, 403)
       assert.equal((await as('PATCH', `/tickets/${rows.ticket.id}`, { customerId: rows.foreign.id })).statusCode, 403)
       const refused = await as('POST', '/replies', { ticketId: rows.hidden.id, text: 'a' })
@@ -419,7 +419,7 @@ forEachEngine((engine) => {
   })
 
   describe('events of rows with UUIDs', () => {
-    it('contain the id of the row, and nothing else after a deletion', async () => {
+    it('contain the id of the row; a deletion event contains nothing else', async () => {
       const payload = { event: 'invoice.*', callbackUrl: 'http://127.0.0.1:9/' }
       const hook = await send('POST', '/api/webhooks', payload)
       assert.equal(hook.statusCode, 201, hook.body)

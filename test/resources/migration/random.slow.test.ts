@@ -19,7 +19,7 @@ import { forEachEngine } from '../../support/engines.ts'
 const seed = Number(process.env.SEED ?? 20_261_123)
 const now = '2026-03-01T12:00:00.000Z'
 
-/** Every kind of value, with its conversion from a number and back. */
+/** The kinds of values, each with conversions from and to a number. */
 const kinds = {
   text: {
     schema: () => Line(1, 40),
@@ -53,7 +53,7 @@ interface ModelRow {
   values: Record<string, unknown>
 }
 
-/** What a release does with each field, and which fields it adds. */
+/** A release: what it does with each existing field, and the fields that it adds. */
 const release = fc.record({
   changes: fc.array(fc.constantFrom('keep', 'keep', 'rename', 'convert', 'drop', 'index'), {
     minLength: 8,
@@ -141,7 +141,7 @@ async function rowsIn(db: Database, definition: ReturnType<typeof definitionOf>)
   return resourceRows(db, stored?.declaration as Declaration)
 }
 
-/** Adds a row to the table and to the model, and changes the first row. */
+/** Adds a row and updates the first row, in both the table and the model. */
 async function write(db: Database, rows: Rows, model: Model, n: number): Promise<void> {
   const valuesFor = (of: number) =>
     Object.fromEntries(
@@ -205,7 +205,7 @@ forEachEngine((engine) => {
   })
 })
 
-/** Drops the columns with old values, as an operator would before the next conversion of the field. */
+/** Drops the `_old` columns, as an operator must before converting the same field again. */
 async function dropOld(db: Database): Promise<void> {
   const { sql } = await import('kysely')
   const { rows } = await db.write((tx) => db.engine.columnsOf('resource_things').execute(tx))

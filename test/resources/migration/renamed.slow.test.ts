@@ -48,7 +48,7 @@ forEachEngine((engine) => {
   describe('a renamed field', () => {
     const { state, start } = successiveAppsOn(engine)
 
-    it('keeps its column and every row, while a process that uses the earlier name continues to write', async () => {
+    it('keeps its column and all rows while a process with the earlier name continues to write', async () => {
       const { service: old } = await start(earlier)
       const post = (app: typeof old, payload: object) => app.send({ method: 'POST', url: '/invoices', scopes, payload })
       for (const number of ['A-1', 'B-2']) {
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await start(later)).done, [])
     })
 
-    it('works under its new name in access rules, locks, unique tuples, references and reports', async () => {
+    it('can be used under its new name in access rules, locks, unique tuples, references and reports', async () => {
       const owners = collection({ path: '/owners', noun: 'owner', body: Type.Object({ name: Line(1, 20) }) })
       const ruled = { path: '/notes', noun: 'note' } as const
       const lines = { path: '/lines', noun: 'line' } as const
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await get('/lines'), [])
     })
 
-    it('works under its new name in sums and in conditions on related rows', async () => {
+    it('can be used under its new name in sums and in conditions on related rows', async () => {
       const build = (isCurrent: boolean) => {
         const names = isCurrent
           ? { tenant: 'tenant', owner: 'keeperId', sum: 'amount' }

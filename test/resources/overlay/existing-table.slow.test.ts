@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await ids(app, 'q=sol'), [id])
     })
 
-    it('has reports with its field names as columns and filters', async () => {
+    it('can be reported on, with its field names as columns and filters', async () => {
       await create()
       const { service: app } = await start(definition)
       const at = {
@@ -220,7 +220,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send({ url: String(headers.location), ...other })).statusCode, 404)
     })
 
-    it('keeps the column of a renamed field; the conversion of a field is refused', async () => {
+    it('keeps the column of a renamed field, and refuses to convert a field', async () => {
       await create()
       const body = Type.Object({
         title: Line(1, 80),
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('gets a foreign key for a reference on PostgreSQL; SQLite cannot add one, so the start fails', async () => {
+    it('gets a foreign key for a reference on PostgreSQL; the start fails on SQLite, which cannot add one', async () => {
       await create()
       await run('alter table legacy_books add column second_id bigint', 'update legacy_books set second_id = 2')
       const people = collection({
@@ -272,7 +272,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send(sent)).statusCode, 409)
     })
 
-    it('can refer to rows with UUIDs from a column of the same type, but its own ids must be integers', async () => {
+    it('can refer to rows with UUIDs through a column of that type, but its own ids must be integers', async () => {
       const owners = collection({
         ...{ path: '/owners', noun: 'owner', ids: 'uuid', body: Type.Object({ name: Line(1, 60) }) },
       })

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Database } from '../../../src/storage/database.ts'
 import type { EngineUnderTest } from '../../support/engines.ts'
 
-/** Creates the tables of another program: books and their authors, with the column types of each engine. */
+/** Creates tables of books and authors as a legacy application would, with the column types of each engine. */
 export function legacyTables({ name }: Pick<EngineUnderTest, 'name'>, state: { db: Database }) {
   const isSqlite = name === 'sqlite'
   const key = isSqlite ? 'id integer primary key' : 'id serial primary key'

@@ -213,7 +213,7 @@ forEachEngine((engine) => {
       assert.match((await refusal(longer))[1] as string, /^book_title \(title\): found character varying\(80\)/)
     })
 
-    it('lets a new field use another existing column, and checks the values in it', async () => {
+    it('can store a new field in another existing column, if the values in it are valid', async () => {
       await create()
       await start(over(fits, named))
       const more = (max: number) =>
@@ -228,7 +228,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('is refused if a field now names another column, until plinth migrate --tidy renames the old one', async () => {
+    it('is refused if a field changes its column, until plinth migrate --tidy renames the old column', async () => {
       await create()
       await start(over(fits, { ...named, search: ['title'], unique: ['title'] }))
       const moved = over(fits, { columns: { title: 'heading' }, search: ['title'], unique: ['title'] })
@@ -251,7 +251,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await migrateThoroughly(state.db, { ...thorough, tables: unnamed.tables, tidy: true }), [])
     })
 
-    it('keeps its columns and its rows under plinth migrate --allow-data-loss', async () => {
+    it('keeps its columns and rows after plinth migrate --allow-data-loss', async () => {
       await create()
       await start(over(fits, { ...named, search: ['title'] }))
       const other = over(Type.Object({ title: Line(1, 80) }), { ...named, search: ['title'] })
@@ -273,7 +273,7 @@ forEachEngine((engine) => {
       await start(over(fits, { ...named, search: ['title'] }))
     })
 
-    it('is left unchanged by a migration plan, which lists the statements and the numbers of rows', async () => {
+    it('is left unchanged by a migration plan, which lists the statements and row counts', async () => {
       await run(`create table legacy_books (${key}, book_title text not null, notes text)`)
       await run("insert into legacy_books (book_title) values ('Dune'), ('Emma')")
       const before = await schema()

@@ -49,7 +49,7 @@ forEachEngine((engine) => {
     const invoice = (customerId: number, more: object = {}) =>
       create('/invoices', { customerId, number: ++count, code: 'hidden', ...more })
 
-    it('200 without write-only fields in expanded rows and in lists under a row', async () => {
+    it('200 without write-only fields in expanded rows and nested lists', async () => {
       const { id } = await customer()
       const { id: invoiceId, number } = await invoice(id)
       for (const url of [

@@ -107,7 +107,7 @@ describe('relations', () => {
     of({ expand: Title })()
   })
 
-  it('exclude hidden references, lists of unreadable resources, and lists through either of two references', () => {
+  it('exclude hidden references, lists of unreadable resources, and ambiguous lists through two references', () => {
     const body = Type.Object({ customerId: Ref(customers), name: Title })
     const hidden = collection({
       ...{ path: '/hidden', noun: 'hidden', body },
@@ -147,7 +147,7 @@ export const wrong = [
     }),
 ]
 
-/** A reference's type includes its collection and the fields of that collection. */
+/** The type of a reference includes its collection, with the fields of that collection. */
 type Referred = ReturnType<typeof Ref<typeof customers>>['~reference']['to']
 export const body: Referred['declaration']['body'] = customers.declaration.body
 // @ts-expect-error a customer has no such field

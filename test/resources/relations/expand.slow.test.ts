@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       assert.deepEqual(remark, { ...rows.remark, line: { ...rows.line, invoice } })
     })
 
-    it('200 for lists in every version, with paging and `fields`, and for lists under a row', async () => {
+    it('200 for lists in every version, with paging and `fields`, and for nested lists', async () => {
       const listOf = await read('/invoices?expand=customer&sort=reference&limit=1')
       assert.deepEqual(listOf, [{ ...rows.first, customer: listed(rows.ada) }])
       const enclosed = await read('/v2/invoices?expand=customer&limit=1')
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.deepEqual([plain.headers.etag, plain.json()], ['"1"', rows.first])
     })
 
-    it('200 with current related rows in lists whose own rows have not changed', async () => {
+    it('200 with the current related rows in a list, even if the listed rows have not changed', async () => {
       const names = async () => (await read('/invoices?expand=customer&limit=1'))[0].customer.name
       assert.equal(await names(), 'Ada')
       await send({ method: 'PATCH', url: `/customers/${rows.ada.id}`, payload: { name: 'Ada L.' } })
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.deepEqual([answer.statusCode, answer.json().errors[0].field], [400, 'expand'])
     })
 
-    it('403 without the scope of an expanded collection, at any step', async () => {
+    it('403 without the read scope of any expanded collection', async () => {
       for (const [url, missing] of [
         ['/invoices?expand=customer', 'customers:read'],
         ['/invoices/1?expand=lineItems', 'line-items:read'],
@@ -182,7 +182,7 @@ forEachEngine((engine) => {
       assert.match(answer.json().errors[0].message, /^adds more than 1000 rows: use a smaller limit/)
     })
 
-    it('reads each relation with one statement, whatever the limit', async () => {
+    it('reads each relation with a single statement, regardless of the limit', async () => {
       let reads = 0
       const prepare: Database['prepare'] = (query) => {
         const prepared = service.db.prepare(query)
@@ -203,7 +203,7 @@ forEachEngine((engine) => {
       assert.deepEqual(counting.faults, [])
     })
 
-    it('is rejected with 400 in a POST; the schemas of events have no expanded members', async () => {
+    it('is rejected with 400 in a POST, and adds no members to event schemas', async () => {
       const payload = { reference: 'P', customerId: rows.ada.id }
       const refused = await send({ method: 'POST', url: '/invoices?expand=customer', payload })
       assert.deepEqual([refused.statusCode, refused.json().errors[0].field], [400, 'expand'])

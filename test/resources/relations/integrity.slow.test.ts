@@ -28,7 +28,7 @@ forEachEngine((engine) => {
       const errors: { field: string }[] = answer.json().errors ?? []
       assert.deepEqual([answer.statusCode, ...errors.map(({ field }) => field)], [code, ...fields], answer.body)
     }
-    /** Returns the events that `work` causes, sorted by type, because ids of the same millisecond have no order. */
+    /** Returns the events that `work` causes, sorted by type, because ids created in one millisecond are unordered. */
     const eventsOf = async (work: () => Promise<unknown>) => {
       const payload = { event: '*', callbackUrl: `http://127.0.0.1:9/${++made}` }
       const registered = await post('/api/webhooks', payload)
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
         assert.equal(second.headers['idempotent-replayed'], 'true')
       })
 
-      it('the database also enforces references, with foreign keys', async () => {
+      it('are also enforced by the database, with foreign keys', async () => {
         const insert = sql.raw(`insert into resource_line_items
           (invoice_id, text, amount, revision, created_at, updated_at) values (999999, 'x', 1, 1, 'x', 'x')`)
         await assert.rejects(
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
     })
 
     describe('DELETE', () => {
-      it('409 with restrict: counts the referring rows and names their collection; the row remains', async () => {
+      it('409 with restrict, stating how many rows of which collection refer to the row, which remains', async () => {
         const id = await customer()
         for (let n = 0; n < 3; n++) await invoice(id)
         const answer = await remove(`/customers/${id}`)
@@ -209,7 +209,7 @@ forEachEngine((engine) => {
         assert.deepEqual((await send({ url: '/line-items?amount=500' })).json(), [])
       })
 
-      it('422 for a new row, or 409 for the concurrent deletion of the row that it refers to', async () => {
+      it('either 422 for a new row or 409 for a concurrent deletion of the row that it refers to', async () => {
         const ids = await Promise.all(Array.from({ length: 12 }, customer))
         await Promise.all(
           ids.map(async (id) => {
@@ -224,7 +224,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('are in the report type and in OpenAPI, which has 409 for DELETE if rows can be in use', async () => {
+    it('appear in report types and in OpenAPI, which documents 409 for DELETE only if rows can be in use', async () => {
       const document = (await send({ url: '/openapi.json' })).json()
       assert.ok(document.paths['/customers/{id}'].delete.responses['409'])
       assert.ok(!document.paths['/remarks/{id}'].delete.responses['409'])

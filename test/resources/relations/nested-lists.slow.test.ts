@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 with only the rows of this invoice, also with a sort, a filter, `fields` or an exact count', async () => {
+    it('200 with only the rows of this invoice, even with a sort, a filter, `fields` or an exact count', async () => {
       assert.deepEqual(await amounts(), [3, 1, 2, 1])
       assert.deepEqual(await amounts('?sort=amount'), [1, 1, 2, 3])
       assert.deepEqual(await amounts('?amount=1'), [1, 1])

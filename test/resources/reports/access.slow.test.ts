@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await json('tenants', as('crm_south')), [{ tenant: 'south', by: 'client:crm_south', rows: 1 }])
     })
 
-    it('sums only the rows that the requester may read because of a related row', async () => {
+    it('sums only the rows that a rule on a related row lets the requester read', async () => {
       assert.deepEqual(await json('turnover', as('crm_north')), [{ total: '3.30', rows: 2 }])
       assert.deepEqual(await json('turnover', as('crm_north'), { least: '2' }), [{ total: '2.20', rows: 1 }])
       assert.deepEqual(await json('turnover', as('crm_south')), [{ total: '40.00', rows: 1 }])
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.match(file.rawPayload.toString('latin1'), /^%PDF-/)
     })
 
-    it('404 for its download by other callers, even with the scope admin', async () => {
+    it('404 if another caller downloads it, even with the scope admin', async () => {
       const { taskId } = (await request('turnover', as('crm_north'), 'csv')).json()
       await attempt(at, taskId, { token: as('crm_north') })
       for (const bearer of [as('crm_south'), as('boss', ' admin')]) {

@@ -51,7 +51,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('have two more decimal places than the field, round half away from zero and ignore absent values', async () => {
+    it('have two more decimal places than the field, are rounded half away from zero, and ignore absent values', async () => {
       assert.deepEqual(JSON.parse(String(await reportFile({ service: app, definition, scopes }, 'averages', {}))), [
         { kind: 'half', amount: '0.0013', pieces: '0.13' },
         { kind: 'half below zero', amount: '-0.0013', pieces: '-0.13' },

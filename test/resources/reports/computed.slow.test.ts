@@ -91,7 +91,7 @@ forEachEngine((engine) => {
   })
 })
 
-it('report() refuses columns of computed conditions', () => {
+it('report() refuses a computed condition as a column', () => {
   assert.throws(
     () => report(invoices, { name: 'revenue', group: { late: 'overdue' } }),
     (error: unknown) =>

@@ -15,7 +15,7 @@ const scopes = 'invoices:read invoices:write reports:read reports:write'
 
 forEachEngine((engine) => {
   describe('docs/reports.md', () => {
-    it('shows a typed report with a working request and its actual result', async (t) => {
+    it('has an example of a typed report, with a valid request and its actual result', async (t) => {
       const folder = mkdtempSync(join(tmpdir(), 'plinth-documented-'))
       t.after(() => rmSync(folder, { recursive: true }))
       const file = join(folder, 'service.ts')

@@ -11,7 +11,7 @@ const seats = collection({
   body: Type.Object({ amount: Type.Integer(), weight: Type.Number() }),
 })
 const choice = Type.Object({ choice: Type.Optional(Type.String()) })
-/** What the `where` function returns for each value of `choice`. All but the last are mistakes in the definition. */
+/** The result of the `where` function for each value of `choice`. All but the last are invalid conditions. */
 const conditions: Record<string, unknown> = {
   ...{ nothing: undefined, empty: {}, text: 'amount', promise: Promise.resolve(true), unknown: { amonut: 1 } },
   ...{ wrong: { amount: 'many' }, none: { amount: null } },

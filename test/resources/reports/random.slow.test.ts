@@ -90,7 +90,7 @@ function decimalOf(value: bigint, places = 2): string {
   return `${value < 0n ? '-' : ''}${digits.slice(0, -places)}.${digits.slice(-places)}`
 }
 
-/** Returns the average with two more places, rounded half away from zero. */
+/** Returns the average with two more decimal places than the values, rounded half away from zero. */
 function averageOf(values: readonly bigint[], places: number): string | undefined {
   if (values.length === 0) return undefined
   const sum = values.reduce((one, other) => one + other, 0n) * 100n
@@ -100,7 +100,7 @@ function averageOf(values: readonly bigint[], places: number): string | undefine
   return decimalOf(isUp ? quotient + (sum < 0n ? -1n : 1n) : quotient, places)
 }
 
-/** Compares values of one field; absent values come last. */
+/** Compares two values of a field; undefined sorts last. */
 function compare(field: string, one: unknown, other: unknown): number {
   if (one === undefined || other === undefined) return Number(one === undefined) - Number(other === undefined)
   if (field === 'total') return Number(cents(one) - cents(other))

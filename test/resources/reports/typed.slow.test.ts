@@ -212,7 +212,7 @@ forEachEngine((engine) => {
       assert.equal(response.statusCode, 202, response.body)
     })
 
-    it('uses parameters only in its condition, even if they are named fields, sort or filter', async () => {
+    it('uses parameters only in its condition, even parameters named `fields`, `sort` or `filter`', async () => {
       const parameters = { fields: ['R-0', 'R-1'], sort: 'R-2', filter: { seats: 3 } }
       const [only, ...others] = await json('named', parameters)
       assert.deepEqual([only.reference, only.total, others], ['R-2', '-7.00', []])

@@ -148,7 +148,7 @@ forEachEngine((engine) => {
       ['the token loses the read scope', (bearer) => withoutScopes.add(bearer)],
     ]
     for (const [at, [reason, endAccess]] of endings.entries()) {
-      it(`ends the streams of a list and of a row when ${reason}, and no others`, async () => {
+      it(`ends the caller’s streams of a list and of a row, but no others, when ${reason}`, async () => {
         const { id } = await create('north')
         const bearer = token(scopes, `crm_north`, `ending_${at}`)
         const opened = [
@@ -192,7 +192,7 @@ forEachEngine((engine) => {
   })
 
   describe('an event stream whose client stops reading', () => {
-    it('is aborted, and can be resumed without a gap', async () => {
+    it('is closed, and can be resumed without missing a change', async () => {
       const db = await engine.database()
       const definition = define({ resources: [documents] })
       await migrate(db, { tables: definition.tables })

@@ -21,7 +21,7 @@ function viewOf(key: string | null, isLast = false) {
   return { view, counts }
 }
 
-/** Creates a receiver that stores what it receives. */
+/** Creates a receiver that records the contents it is sent and how it ends. */
 function receiver() {
   const received: (string | Buffer)[] = []
   const ends: unknown[] = []
@@ -59,7 +59,7 @@ describe('channels', () => {
     for (const one of receivers) assert.deepEqual(one.texts(), ['1;'])
   })
 
-  it('evaluates no change of another resource, and none after the last stream was removed', () => {
+  it('evaluates no change to another resource, and no change once all streams are removed', () => {
     const all = channels()
     const { view, counts } = viewOf('same')
     const removals = [receiver(), receiver()].map((one) => all.add(one, view, 0))
@@ -71,7 +71,7 @@ describe('channels', () => {
     assert.deepEqual(all.nouns(), [])
   })
 
-  it('sends a stream only the events after the position from which it joined', () => {
+  it('sends a stream only the events after its start position', () => {
     const all = channels()
     const { view } = viewOf('same')
     const [early, late] = [receiver(), receiver()]
@@ -83,7 +83,7 @@ describe('channels', () => {
     assert.deepEqual(late.texts(), ['3;'])
   })
 
-  it('sends nothing without events', () => {
+  it('sends nothing if there are no new events', () => {
     const all = channels()
     const one = receiver()
     all.add(one, viewOf('same').view, 0)
@@ -105,7 +105,7 @@ describe('channels', () => {
     assert.deepEqual(one.ends, ['end'])
   })
 
-  it('fails the streams whose view throws, and no others', () => {
+  it('fails only the streams with a view that throws', () => {
     const all = channels()
     const error = new Error('not readable')
     const [failing, other] = [receiver(), receiver()]

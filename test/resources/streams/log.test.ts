@@ -38,14 +38,14 @@ forEachEngine((engine) => {
       service.send({ method: 'PATCH', url: `/products/${id}`, payload: { price }, headers: merge })
     const logged = () => changesIn(service.db)
 
-    it('contains no change of a resource that never had a stream', async () => {
+    it('contains no changes to a resource that never had a stream', async () => {
       const id = await create('Unseen')
       assert.equal((await patch(id, 2)).statusCode, 200)
       assert.equal((await service.send({ method: 'DELETE', url: `/products/${id}` })).statusCode, 204)
       assert.deepEqual(await logged(), [])
     })
 
-    it('contains each change with the row after it and the members that it changed, from the first stream of the resource on', async () => {
+    it('contains each change after the resource’s first stream was opened, with the new row and the previous values', async () => {
       const stream = await openEventStream(`${origin}/products`, bearer)
       await stream.next()
       const id = await create('Seen')
@@ -81,7 +81,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('contains no change after its watch has expired', async () => {
+    it('contains no changes once the resource’s watch has expired', async () => {
       const from = (await logged()).length
       await service.db.write((tx) => tx.deleteFrom('rowWatches').execute())
       await create('Unseen again')
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
     const service = appOn(engine, { definition: versioned })
     const granted = token(Object.keys(versioned.scopes).join(' '))
 
-    it('contains the names of the collection before and after each change', async () => {
+    it('uses the collection’s field names for the row before and after each change', async () => {
       const stream = await openEventStream(`${await originOf(service.app)}/v1/parts?label=bolt`, granted)
       const send = (method: 'POST' | 'PATCH', url: string, payload: object) =>
         service.send({ method, url, payload, token: granted, ...(method === 'PATCH' && { headers: merge }) })

@@ -150,7 +150,7 @@ describe('view()', () => {
       ))
   }
 
-  it('refuses a view of a view, and of anything else that is not a collection', () => {
+  it('refuses a view of anything but a collection, including another view', () => {
     const first = view(invoices, { rename: { reference: 'number' } })
     assert.match(
       errorOf(() => view(first, { hide: [] })),
@@ -169,7 +169,7 @@ describe('view()', () => {
     )
   })
 
-  it('accepts the name of a hidden field as a new name, and two fields that swap names', () => {
+  it('accepts a hidden field’s name as a new name, and two fields that swap names', () => {
     const { declaration } = view(invoices, {
       rename: { reference: 'serial', due: 'status', count: 'due' },
       hide: ['serial', 'status'],
@@ -228,7 +228,7 @@ describe('a service with views', () => {
     )
   })
 
-  it('has the expected field names in v1 and v2 in the example of docs/resources.md', async (t) => {
+  it('has the expected field names in v1 and v2 for the example in docs/resources.md', async (t) => {
     const page = readFileSync(new URL('../../../docs/resources.md', import.meta.url), 'utf8')
     const blocks = [...page.matchAll(/```ts\n([^`]+)```/g)].map(([, code]) => String(code))
     const folder = mkdtempSync(join(tmpdir(), 'plinth-view-'))

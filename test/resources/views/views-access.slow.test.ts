@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       assert.equal((await north('DELETE', `/v1/notes/${id}`)).statusCode, 204)
     })
 
-    it('keeps a field in a PUT by a caller who cannot see it; the reduced representation has its own tag', async () => {
+    it('keeps a field’s value in a PUT by a caller who cannot see it; the reduced representation has a separate tag', async () => {
       const full = as('north', 'notes:read:full')
       const created = await full('POST', '/v1/notes', { status: 'open', state: 'A', code: '42' })
       const { id } = created.json()
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       assert.equal((await full('GET', `/v1/notes/${id}`)).json().code, '42')
     })
 
-    it('lets administrators change an e-mail address under its new name', async () => {
+    it('lets administrators change an e-mail address in a renamed field', async () => {
       const admin = as('north', 'admin')
       const created = await admin('POST', '/v1/users', { name: 'Ada', mail: 'ada@example.com' })
       assert.equal(created.statusCode, 201, created.body)

@@ -50,7 +50,7 @@ forEachEngine((engine) => {
       assert.equal(created.statusCode, 201, created.body)
       return created.json().id
     }
-    /** Fans out every event, as the worker does; returns the events, and the deliveries of each webhook. */
+    /** Fans out every event, as the worker does; returns the events and each webhook's deliveries. */
     const delivered = async (plans: Parameters<typeof versionLives>[1] = {}) => {
       const shapes = eventShapes(definition, versionLives(definition, plans))
       const work = fanOut({
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
       assert.equal(bodies.get(id)?.[0]?.body, events[0]?.body)
     })
 
-    it('200 for changing a webhook’s version, 422 for a version that is not served', async () => {
+    it('can be received in another version: 200 for changing the webhook’s version, 422 for an unknown version', async () => {
       const { id } = await listen()
       const changed = await send({ method: 'PATCH', url: `/api/webhooks/${id}`, payload: { version: 'v1' } })
       assert.deepEqual([changed.statusCode, changed.json().version], [200, 'v1'])

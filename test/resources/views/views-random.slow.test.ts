@@ -15,7 +15,7 @@ const hidden: readonly string[] = hide
 const shown = (field: string): string | undefined =>
   hidden.includes(field) ? undefined : ((rename as Record<string, string>)[field] ?? field)
 
-/** Converts a v2 representation, including related rows, to the v1 representation that is expected. */
+/** Converts a v2 representation, including related rows, to the expected v1 representation. */
 const renamed = (members: Members): Members =>
   Object.fromEntries(
     Object.entries(members).flatMap(([field, value]): [string, unknown][] => {
@@ -54,7 +54,7 @@ const valid = fc.record(
   { requiredKeys: ['customerId', 'issued', 'total'] },
 )
 
-/** Returns the name that a v2 field has in some version. */
+/** Maps a v2 field name to the field's name in one version. */
 type Name = (field: string) => string
 const upper = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
 /** Query parameters, each as a function of a version's field names. */
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       return created.statusCode === 201 ? created.json().id : 0
     }
     const own = async (id: number): Promise<Members> => (await send({ url: `/v2/invoices/${id}` })).json()
-    /** Returns a stored row without the values that differ between any two rows. */
+    /** Returns a stored row without the members that are unique to each row. */
     const stored = async (id: number): Promise<Members> => {
       const { id: _, reference, createdAt, updatedAt, _links, ...rest } = await own(id)
       return { ...rest, isKept: String(reference).startsWith('R-') }
@@ -105,7 +105,7 @@ forEachEngine((engine) => {
       for (const payload of fc.sample(valid, { seed, numRuns: 60 })) await create(payload)
     })
 
-    it('list and read the same rows as v2, under the field names of the view', async () => {
+    it('list and read the same rows as v2, with the view’s field names', async () => {
       let compared = 0
       const inV1: Name = (field) => shown(field) ?? field
       await fc.assert(
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
           const inV2 = { ...change, ...reference(), ...(method === 'POST' ? defaults : method === 'PUT' ? kept : {}) }
           const url = (version: string, id: number) => `/${version}/invoices${method === 'POST' ? '' : `/${id}`}`
           const v1 = await send({ method: method as 'POST', url: url('v1', one), payload: inV1 })
-          // Delete the row of v1 before v2 writes the same unique values.
+          // The v1 row must be gone before v2 writes the same unique values.
           const stored1 = v1.statusCode < 300 ? await stored(v1.json().id) : await stored(one)
           if (v1.statusCode < 300) {
             assert.deepEqual(v1.json(), renamed(await own(v1.json().id)))

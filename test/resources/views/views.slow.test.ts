@@ -110,7 +110,7 @@ forEachEngine((engine) => {
       assert.deepEqual([kept.amount, kept.currency, kept.due, kept.address], [9, 'USD', undefined, { city: 'Ulm' }])
     })
 
-    it('names its own fields in errors: 400, 422 and 409', async () => {
+    it('uses its own field names in errors with 400, 422 and 409', async () => {
       const missing = await post({ number: 'E-1' })
       assert.equal(missing.statusCode, 400, missing.body)
       assert.match(missing.body, /"clientId"/)
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
       assert.match(gone.body, /"number"/)
     })
 
-    it('422 for a broken rule on a field that this version does not have; the error says so', async () => {
+    it('422 for a broken rule on a hidden field; the error states that this version does not have the field', async () => {
       const own = { reference: 'H-1', customerId: clientId, issued: '2026-03-01', total: '7.77' }
       const payload = { ...own, currency: 'USD', origin: 'app' }
       const { id } = (await send({ method: 'POST', url: '/v2/invoices', payload })).json()
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
       assert.equal(Number(counted.headers['x-total-count']), all.length)
     })
 
-    it('has the same members in lists and single rows, none write-only; `fields` uses its own names', async () => {
+    it('has the same members in lists as in single rows, without write-only fields; `fields` uses its own names', async () => {
       const { id, number } = await create({ note: 'part', pin: '9' })
       const read = (await get(`/v1/invoices/${id}`)).json()
       assert.deepEqual((await get(`/v1/invoices?number=${number}`)).json(), [read])
@@ -205,7 +205,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await get(`/v1/invoices?number=${number}&fields=number,currency`)).json(), [{ number }])
     })
 
-    it('expands renamed references, also in lists under a row, and uses its own names in related rows', async () => {
+    it('expands renamed references, even in nested lists, and uses its own names in related rows', async () => {
       const { id, number } = await create()
       const line = await post({ billId: id, label: 'Work' }, '/v1/lines')
       assert.equal(line.statusCode, 201, line.body)
@@ -277,7 +277,7 @@ forEachEngine((engine) => {
       assert.equal(JSON.parse(String(ownListed))[0].currency, 'USD')
     })
 
-    it('201 again for a POST that is repeated with its Idempotency-Key, without a second row', async () => {
+    it('201 for a POST repeated with the same Idempotency-Key, without creating a second row', async () => {
       const payload = fresh()
       const headers = { 'idempotency-key': `key-${made}` }
       const first = await send({ method: 'POST', url: '/v1/invoices', payload, headers })
