@@ -19,7 +19,7 @@ describe('PLINTH_VERSIONS', () => {
     }
   })
 
-  it('sets the lifecycle of each version; accepts a date (midnight UTC) or a date-time with an offset', () => {
+  it('sets the lifecycle of each version, with dates (midnight UTC) or date-times with an offset', () => {
     const v1 = { ...deprecated, deprecatedAt: '2026-12-01T02:00+02:00', successor: 'v2' }
     const [life] = livesOf(JSON.stringify({ v1, v2: { status: 'active' } }))
     assert.deepEqual(life, {
@@ -108,7 +108,7 @@ describe('PLINTH_VERSIONS', () => {
     ],
   ]
   for (const [what, text, expected] of wrong) {
-    it(`rejects ${what}; the error names the setting and has exit code 2`, () => {
+    it(`rejects ${what} with exit code 2 and an error that names the setting`, () => {
       assert.throws(
         () => livesOf(typeof text === 'string' ? text : JSON.stringify(text)),
         (error: Error & { exitCode?: number }) => {

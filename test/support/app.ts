@@ -63,12 +63,12 @@ export interface TestApp {
   results: ResultStore
 }
 
-/** The branding of the login pages in tests, and no mail server. */
+/** Login page settings for tests: the default branding, and no mail server. */
 export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8' }, smtp: null }
 
 type Settings = Omit<Partial<Parameters<typeof buildApp>[0]>, 'operations'> & {
   operations?: Partial<Operations>
-  /** The environment variables from which the operators' routes read the settings. */
+  /** Environment variables from which the configuration of the operator routes is read. */
   env?: Record<string, string>
   /** Rate limits, counted in this process; none by default. */
   rules?: Partial<LimitRules>
@@ -220,15 +220,12 @@ export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp
   return service
 }
 
-/**
- * Removes the members of a closed service, so that its memory can be freed: the test runner keeps the functions of all tests
- * of the process, and these keep the service.
- */
+/** Removes all members of a closed service. The test runner retains every test function, and thus the service. */
 export function forget(service: object): void {
   for (const member of Reflect.ownKeys(service)) Reflect.deleteProperty(service, member)
 }
 
-/** Makes `close` free the memory of the app. Closing it again does nothing. */
+/** Makes `close` also remove the app's members, and closing it again a no-op. */
 function forgetWhenClosed(app: FastifyInstance): void {
   const close = app.close.bind(app)
   const closeAndForget = async () => {

@@ -62,7 +62,7 @@ async function copyOf(template: string): Promise<Place> {
 let template: Promise<string> | undefined
 async function migratedPostgresPlace(): Promise<Place> {
   template ??= migratedTemplate().catch((error) => {
-    // The next test tries again: on a busy machine, a connection may take too long.
+    // Let the next test retry, because connecting can time out on a busy machine.
     template = undefined
     throw error
   })
@@ -80,7 +80,7 @@ async function migratedTemplate(): Promise<string> {
     await client.query('select pg_advisory_lock(hashtext($1))', [name])
     const { rowCount } = await client.query('select 1 from pg_database where datname = $1', [name])
     if (rowCount === 0) {
-      // The database gets the template's name only once its migration is complete.
+      // Rename the database to the template's name only after the migration, so that an incomplete one is never used.
       await client.query(`drop database if exists ${name}_new with (force)`)
       await client.query(`create database ${name}_new`)
       await fillTemplate(urlOf(`${name}_new`))
@@ -92,7 +92,7 @@ async function migratedTemplate(): Promise<string> {
   return name
 }
 
-/** Creates the tables of the service and of its queue, which takes longer than everything else that a start does. */
+/** Creates the tables of the service and of its queue, which is the slowest part of a start. */
 async function fillTemplate(url: string): Promise<void> {
   const db = await openDatabase(url)
   try {
@@ -105,7 +105,7 @@ async function fillTemplate(url: string): Promise<void> {
   } finally {
     await db.close()
   }
-  // The first connection after a change of the tables writes a cache, which copies of the database contain too.
+  // The first connection after tables change writes a cache file. Connect once, so that copies include it.
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   await client.end()
@@ -127,7 +127,7 @@ function digestOf(...folders: string[]): string {
   return digest.digest('hex').slice(0, 16)
 }
 
-/** A connection that can let the process end; the types of `pg` lack these methods. */
+/** A client that can be unreferenced so that the process can exit. The types of `pg` lack these methods. */
 type Administrator = pg.Client & { ref: () => void; unref: () => void }
 
 let administrator: Promise<Administrator> | undefined
@@ -155,7 +155,7 @@ async function administer(statement: string): Promise<Record<string, unknown>[]>
 
 async function openAdministrator(): Promise<Administrator> {
   const client = new pg.Client({ connectionString: postgresUrl }) as Administrator
-  // If the server closes the connection, the next statement opens another.
+  // If the connection breaks, the next statement opens a new one.
   client.on('error', () => {
     administrator = undefined
   })
@@ -164,7 +164,7 @@ async function openAdministrator(): Promise<Administrator> {
 }
 
 let strategy: Promise<string> | undefined
-/** Returns the clause that makes PostgreSQL 15 or newer copy files, which takes half the CPU time of the default. */
+/** Returns the clause for copying files on PostgreSQL 15 or later, which takes half the CPU time of the default. */
 async function copying(): Promise<string> {
   strategy ??= administer('show server_version_num').then(([row]) =>
     Number(row?.server_version_num) >= 150_000 ? ' strategy file_copy' : '',

@@ -19,7 +19,7 @@ export async function originOf(app: FastifyInstance): Promise<string> {
   return `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
 }
 
-/** Opens an event stream. `next` returns the next block, or undefined at the end. */
+/** Opens an event stream. `next` resolves with the next block, or undefined once the stream has ended. */
 export async function openEventStream(
   url: string,
   bearer: string | null,
@@ -33,7 +33,7 @@ export async function openEventStream(
     body,
   } = await request(url, {
     ...(dispatcher && { dispatcher }),
-    // An idle connection would delay closing the server.
+    // Do not keep the connection alive, because an idle connection delays closing the server.
     reset: true,
     headers: {
       ...{ accept: 'text/event-stream', 'x-forwarded-proto': 'https' },
@@ -49,7 +49,7 @@ export async function openEventStream(
     headers: received,
     body,
     next,
-    /** Skips heartbeats; returns the next event, or undefined at the end. */
+    /** Resolves with the next event, skipping heartbeats, or undefined once the stream has ended. */
     event: async (): Promise<StreamBlock | undefined> => {
       for (;;) {
         const block = await next()

@@ -2,10 +2,10 @@ import { EventEmitter, once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** From the client to the server, or back. */
+/** From the client to the server, or from the server to the client. */
 type Direction = 'request' | 'reply'
 
-/** How the proxy treats connections and bytes. */
+/** What the proxy does with connections and bytes. */
 export type Fault =
   | { kind: 'pass' }
   /** Resets every connection, including new ones. */
@@ -14,20 +14,20 @@ export type Fault =
   | { kind: 'silent' }
   /** Delays each chunk, or limits the bytes per second of each direction of a connection. */
   | { kind: 'slow'; delayMs?: number; bytesPerSecond?: number }
-  /** Resets each connection after this number of further bytes of requests or replies. */
+  /** Resets each connection once it has forwarded this many more bytes in this direction. */
   | { kind: 'cut'; of: Direction; bytes: number }
 
 export interface FaultProxy {
   port: number
-  /** Applies a fault to open and new connections, until the next call. */
+  /** Applies a fault to open and new connections until it is set again. */
   set: (fault: Fault) => void
   /** Resets every open connection. */
   reset: () => void
   /** Forwards new connections to another port. */
   pointTo: (port: number) => void
   /**
-   * Drops one reply: the next chunk from the server that contains `reply`, on a connection on which the client has sent
-   * `after`. Then resets the connection or, with `isSilent`, leaves it open without a reply. Resolves when that has happened.
+   * Drops the next chunk from the server that contains `reply`, on a connection whose client has sent `after`. Then
+   * resets the connection or, with `isSilent`, leaves it open. Resolves once the chunk is dropped.
    */
   dropReply: (options: { after: string; reply: string; isSilent?: boolean }) => Promise<void>
   close: () => Promise<void>
@@ -44,7 +44,7 @@ interface State {
   fault: Fault
   target: number
   drop: Drop | undefined
-  /** Emits `change` after each change of the fault. */
+  /** Emits `change` whenever the fault is set. */
   changes: EventEmitter
 }
 
@@ -52,9 +52,9 @@ interface State {
 interface Link {
   client: Socket
   server: Socket
-  /** True once the client has sent the `after` text of the reply to drop. */
+  /** True once the client has sent the `after` text of `dropReply`. */
   isMarked: boolean
-  /** The number of bytes since the fault began, in the direction that the fault cuts. */
+  /** The number of bytes forwarded in the direction of a `cut` fault since it was set. */
   bytes: number
   isMuted: boolean
 }
@@ -112,7 +112,7 @@ function abort(socket: Socket): void {
 
 function track(sockets: Set<Socket>, socket: Socket): void {
   sockets.add(socket)
-  // Nothing to do, because an error also ends the read in `forward`.
+  // Ignored, because an error also ends the loop in `forward`.
   socket.on('error', () => {})
   socket.on('close', () => sockets.delete(socket))
 }
@@ -129,7 +129,7 @@ async function accept(state: State, links: Set<Link>, sockets: Set<Socket>, clie
   await Promise.all([forward(state, link, 'request'), forward(state, link, 'reply')])
 }
 
-/** Waits while the proxy is silent. */
+/** Waits while the fault is `silent`. */
 async function untilHeard(state: State): Promise<void> {
   while (state.fault.kind === 'silent') await once(state.changes, 'change')
 }
@@ -146,7 +146,7 @@ async function forward(state: State, link: Link, direction: Direction): Promise<
     await untilHeard(state)
     to.end()
   } catch {
-    // The other side learns of a broken connection only when packets pass again.
+    // The other side does not notice a broken connection while the network is silent.
     await untilHeard(state)
     from.destroy()
     to.destroy()

@@ -1,9 +1,9 @@
-/** A part of a form: JSON as an object, a text, or a file. */
+/** A part of a form. An object is sent as JSON, a string as text, and a buffer as a file. */
 export type Part = [name: string, content: object | string | Buffer, type?: string]
 const boundary = 'a-boundary'
 export const formHeaders = { 'content-type': `multipart/form-data; boundary=${boundary}` }
 
-/** Returns a multipart/form-data body. By default, an object has the type JSON, and a file PDF. */
+/** Returns a multipart/form-data body. The default type is JSON for an object and PDF for a file. */
 export function form(...parts: Part[]): Buffer {
   const encoded = parts.flatMap(([name, content, type]) => {
     const isJson = typeof content === 'object' && !Buffer.isBuffer(content)

@@ -56,13 +56,13 @@ export interface Hooks extends TestApp {
   queue: Queue
   /** Starts a receiver, which is closed at the end of the suite. */
   receiver: () => Promise<Receiver>
-  /** How far the clock of the worker and the app is ahead of real time. */
+  /** How far the clock of the worker and the app is ahead of real time, in ms. */
   ahead: { ms: number }
-  /** What the sweeps have removed. */
+  /** The results of all sweeps, in order. */
   swept: Swept[]
 }
 
-/** Builds the app with a background worker that makes real calls; both are ready before the suite's first test. */
+/** Builds the app with a background worker that sends real HTTP calls. Both are ready before the suite's first test. */
 export function hooksOn(
   engine: EngineUnderTest,
   schedule: readonly number[] = [0, 0.01],
@@ -111,10 +111,10 @@ export function hooksOn(
     })
     const app = await testApp(db, { definition, queue, results, now, sealer: seal })
     Object.assign(service, app, { db, queue })
-    // Receivers are closed last, because a call may be in flight.
+    // Close receivers last, because calls to them may be in flight.
     closers.unshift(
       () => stop(),
-      // Closing the app also closes the queue.
+      // This also closes the queue.
       () => app.app.close(),
       () => made.close(),
       () => db.close(),

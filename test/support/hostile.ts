@@ -26,7 +26,7 @@ interface Surroundings {
   now: () => number
   /** Returns a random number in [0, 1). */
   random: () => number
-  /** A trusted certificate, and an untrusted one. */
+  /** A certificate that the sender trusts, unlike `untrusted`. */
   trusted: { key: string; cert: string }
   untrusted: { key: string; cert: string }
 }
@@ -51,7 +51,7 @@ const raw =
     return undefined
   }
 
-/** Returns each receiver's response to the n-th attempt of a delivery, by the receiver's name. */
+/** Returns a function for each receiver name that responds to the n-th attempt at a delivery. */
 function answers({ random, now }: Surroundings): Record<string, Answer> {
   const started = now()
   const first =
@@ -59,7 +59,7 @@ function answers({ random, now }: Surroundings): Record<string, Answer> {
     (response, tries) =>
       tries === 1 ? bad(response) : ok(response)
   return {
-    // The number of failures is limited, because otherwise one delivery in a thousand would fail all ten attempts by chance.
+    // Never fails after the seventh attempt; otherwise, one delivery in a thousand would fail all ten by chance.
     'half of its answers are 500': (response, tries) =>
       tries < 8 && random() < 0.5 ? status(500)(response) : ok(response),
     'hangs at first': (_response, tries) => (tries > 1 ? ok(_response) : undefined),

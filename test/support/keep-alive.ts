@@ -4,9 +4,9 @@ import { connect as connectTls } from 'node:tls'
 
 const headEnd = '\r\n\r\n'
 
-/** A client that sends requests as exact text on one connection. Reconnects if the service has closed it. */
+/** A client that sends raw requests on a keep-alive connection, and reconnects if the service has closed it. */
 export interface KeepAliveClient {
-  /** Sends one request; resolves with the whole response, in which each character is a byte. */
+  /** Sends one request; resolves with the whole response, decoded as Latin-1. */
   send: (request: string) => Promise<string>
   /** Sends several requests at once; resolves with their responses, or with fewer if the service closes the connection. */
   pipeline: (requests: readonly string[]) => Promise<string[]>
@@ -68,7 +68,7 @@ export function keepAliveClient(port: number, { tls = false } = {}): KeepAliveCl
   }
 }
 
-/** Returns the length of the response at the start of the text, with its interim responses; 0 while a head is incomplete. */
+/** Returns the length of the first response in the text, including interim responses; 0 if a head is incomplete. */
 function responseLength(text: string, isHead: boolean): number {
   const end = text.indexOf(headEnd)
   if (end < 0) return 0

@@ -29,7 +29,7 @@ const request = (path: string, key: string): Operation => {
   return { path, key, body: bodies[path] as object }
 }
 const paths = ['/users', '/products', '/api/reports', '/api/webhooks']
-/** Fewer webhooks than an account may have. */
+/** Stays below the limit of webhooks per account. */
 const maxWebhooks = 90
 
 /** Returns a function that selects the path of each request in a run, round-robin. */
@@ -46,8 +46,8 @@ const send = (service: RealService, { path, key, body }: Operation) =>
   service.call('POST', path, { body, headers: { 'idempotency-key': key } })
 
 /**
- * Runs the service once. Each client sends one request after another; the service is killed while clients wait for
- * responses.
+ * Runs the service once. Each client sends one request after another until the service is killed while clients wait
+ * for responses.
  */
 async function liveAndDie(
   service: RealService,
@@ -63,7 +63,7 @@ async function liveAndDie(
     for (let n = 0; alive; n++) {
       const operation = request(pathOf(n + number), `k${life}-${number}-${n}`)
       operations.push(operation)
-      // A disconnected client does not know the outcome of its request; idempotency keys exist for this case.
+      // After a disconnect, the outcome of the request is unknown. Its idempotency key makes it safe to repeat.
       const answer = await send(service, operation).catch(() => undefined)
       if (!answer) return
       operation.answer = answer
@@ -71,7 +71,7 @@ async function liveAndDie(
     }
   }
   const running = Array.from({ length: clients }, (_, number) => client(number))
-  // Waits for responses rather than for a fixed time, in which a busy machine might not send any response.
+  // Waits for responses rather than for a fixed time, because a busy machine may be slow.
   const enough = 4 + Math.floor(random() * 40)
   await eventually(`${enough} answers`, async () => answers >= enough)
   await pause(random() * 20)
@@ -107,7 +107,7 @@ export function killRepeatsSuite(engine: EngineUnderTest): void {
   })
 }
 
-/** Asserts that a repeated request succeeds, and gets the same response as before the kill if there was one. */
+/** Repeats a request; asserts that it succeeds, with the same response as before the kill if there was one. */
 async function repeated(service: RealService, operation: Operation): Promise<void> {
   const answer = await send(service, operation)
   assert.ok([201, 202].includes(answer.status), `${operation.key}: ${answer.status} ${answer.text}`)

@@ -48,7 +48,7 @@ async function receiver() {
   return { url: `http://127.0.0.1:${port}/hook`, seen, close: () => server.close() }
 }
 
-/** Migrates a database and adds this many products. */
+/** Opens and migrates a database, and adds this many products. */
 export async function seedProducts(url: string, rows: number): Promise<Database> {
   const db = await openDatabase(url)
   await migrate(db)
@@ -63,15 +63,15 @@ export async function seedProducts(url: string, rows: number): Promise<Database>
   return db
 }
 
-/** The work that the service acknowledged before it was killed. */
+/** The ids of products and report tasks that the service acknowledged before it was killed. */
 interface Ledger {
   products: number[]
   tasks: string[]
 }
 
 /**
- * Creates a product and requests a report, and kills the service at a random moment. With `mustAccept`, the kill waits
- * for both responses.
+ * Creates a product, requests a report, and kills the service at a random moment. With `mustAccept`, kills it only
+ * after both responses.
  */
 async function dieAtWork(
   service: RealService,
@@ -90,7 +90,7 @@ async function dieAtWork(
   }
   const accepting = accept()
   if (mustAccept) await accepting
-  // A request interrupted by the kill was not acknowledged.
+  // A request that the kill interrupts is not acknowledged, so its failure is ignored.
   const cutOff = accepting.catch(() => {})
   await pause(30 + random() * 400)
   await service.kill('SIGKILL')

@@ -2,11 +2,11 @@ import type { FastifyInstance } from 'fastify'
 
 export interface LiveRoute {
   method: string
-  /** The path in the framework's notation, with `:id`. */
+  /** The path in Fastify's notation, such as `/users/:id`. */
   url: string
 }
 
-/** Returns the service's routes, parsed from the framework's route tree, without OPTIONS, which every path supports. */
+/** Returns the service's routes from Fastify's route tree, without OPTIONS, which every path supports. */
 export function liveRoutes(app: FastifyInstance): LiveRoute[] {
   const parts: string[] = []
   const lines = app.printRoutes({ commonPrefix: false }).split('\n')

@@ -8,13 +8,13 @@ import { withoutLimits } from './limits.ts'
 
 const baseUrl = 'https://plinth.test'
 
-/** The processes of one service, which behave as if behind a proxy that terminates TLS. */
+/** Manages processes of one service, configured as if behind a proxy that terminates TLS. */
 export interface Nodes {
   /** Starts a process with these settings, and returns once it is ready. */
   start: (env?: Record<string, string>) => Promise<Node>
   /** Starts a process that is expected to fail, and returns its exit code and error output. */
   fails: (env?: Record<string, string>) => Promise<{ code: number | null; stderr: string }>
-  /** Runs a command with the settings of the service. */
+  /** Runs a `plinth` command with the settings of the service. */
   command: (...args: string[]) => Promise<{ code: number | null; stdout: string; stderr: string }>
   remove: () => Promise<void>
 }
@@ -23,7 +23,7 @@ export interface Node extends Running {
   port: number
   /** Sends a request to this process, with a token if one is given. */
   call: (method: string, path: string, sent?: { token?: string; body?: object }) => Promise<NodeResponse>
-  /** Requests a token of the bootstrap client from this process. */
+  /** Requests an access token for the bootstrap client from this process. */
   token: () => Promise<string>
   stop: () => Promise<void>
 }

@@ -29,7 +29,7 @@ export const loggedRequest = {
   ...{ clientId: 'cli_a', subject: '1', address: '192.0.2.1', errorCode: 'RESOURCE_NOT_FOUND' },
 }
 
-/** A route registered in the app, independent of the document. */
+/** A route as registered in the app, regardless of whether the document contains it. */
 export interface LiveRoute {
   method: string
   /** The path with parameters like `{id}`, as in the document. */
@@ -65,7 +65,7 @@ export interface Documented {
   check: (schema: Json, value: unknown, where: string) => void
 }
 
-/** Builds the app with the origin, release and authorization server of production, and gives access to its document. */
+/** Builds the app with an origin, a release and an authorization server, and returns access to its document. */
 export async function documentedApp(db: Database, settings: object = {}): Promise<Documented> {
   const live: LiveRoute[] = []
   const stop = onEveryRoute((route) => {
@@ -81,7 +81,7 @@ export async function documentedApp(db: Database, settings: object = {}): Promis
   return { service, live, document, ...reader(document) }
 }
 
-/** Calls `see` for each route of the apps that are created before the returned function is called. */
+/** Calls `see` for each route of the apps that are created from now on, until the returned function is called. */
 function onEveryRoute(see: (route: RouteOptions) => void): () => void {
   const hook = (message: unknown) => (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', see)
   diagnostics.subscribe('fastify.initialization', hook)
@@ -89,11 +89,11 @@ function onEveryRoute(see: (route: RouteOptions) => void): () => void {
 }
 
 function reader(document: Json): Pick<Documented, 'operations' | 'at' | 'resolve' | 'inlined' | 'compile' | 'check'> {
-  // In binary floating point, 24.5 is not an exact multiple of 0.01.
+  // Tolerates rounding errors: in binary floating point, 24.5 is not an exact multiple of 0.01.
   const ajv = formats.default(new Ajv2020({ strict: false, allErrors: true, multipleOfPrecision: 6 }))
   ajv.addSchema({ ...document, $id: 'openapi.json' })
   const compiled = new Map<string, ValidateFunction>()
-  /** Compiles a schema, which takes longer than most requests, only once. */
+  /** Compiles each schema only once, because compiling takes longer than most requests. */
   const compile = (schema: Json): ValidateFunction => {
     const text = JSON.stringify(schema).replaceAll('"#/', '"openapi.json#/')
     const known = compiled.get(text) ?? ajv.compile(JSON.parse(text))

@@ -7,7 +7,7 @@ import { sql } from 'kysely'
 import type { Database } from '../../src/storage/database.ts'
 import { type Answer, eventually, type RealService } from './service.ts'
 
-/** What clients sent, and what the service acknowledged, during faults. */
+/** The requests that clients sent during faults, and their outcomes. */
 export interface Ledger {
   /** The response bodies of acknowledged products, by product name. */
   acknowledged: Map<string, string>
@@ -24,7 +24,7 @@ export const emptyLedger = (): Ledger => ({
   ...{ acknowledged: new Map(), unknown: [], tasks: [], statuses: new Map(), violations: [] },
 })
 
-/** Longer than any request may take. After this time, the client gives up and counts a violation. */
+/** The time after which a client gives up on a request and records a violation, longer than any request may take. */
 const responseMs = 30_000
 const clients = 4
 /** The pause of a client between rounds of requests, so that a test uses little CPU time. */
@@ -86,7 +86,7 @@ async function request(
   }
 }
 
-/** Creates a product; repeats the request with its key until it succeeds or the clients stop. */
+/** Creates a product. Repeats the request with the same key until it succeeds or the clients stop. */
 async function product(send: Send, { acknowledged }: Ledger, name: string, isRunning: () => boolean): Promise<void> {
   for (;;) {
     const answer = await send('POST', '/products', { body: { name, price: 1 }, key: name })
@@ -108,7 +108,7 @@ async function report(send: Send, { tasks }: Ledger, webhookUrl: string): Promis
   if (answer?.status === 202) tasks.push(answer.json().taskId)
 }
 
-/** Waits until the service has answered this many more requests with the status. */
+/** Waits until the service has sent this many more responses with the status. */
 export function further(ledger: Ledger, status: number, count: number): Promise<true> {
   const before = ledger.statuses.get(status) ?? 0
   return eventually(`${count} more responses with ${status}`, async () => {
@@ -146,8 +146,8 @@ export async function healthyAgain(service: RealService): Promise<number> {
 }
 
 /**
- * Asserts that no response broke the rules, that the database has each acknowledged product once, and each other product
- * at most once.
+ * Asserts that there are no violations, and that the database contains each acknowledged product once and each other
+ * product at most once.
  */
 export async function hasLostNothing(db: Database, ledger: Ledger): Promise<void> {
   assert.deepEqual(ledger.violations, [])
@@ -162,7 +162,7 @@ export async function hasLostNothing(db: Database, ledger: Ledger): Promise<void
   for (const name of ledger.unknown) assert.ok((copies.get(name) ?? 0) <= 1, name)
 }
 
-/** Asserts that each accepted report completes, with one event that arrives. */
+/** Asserts that each accepted report completes and that its single event is delivered. */
 export async function completesReports(
   service: RealService,
   db: Database,

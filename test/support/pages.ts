@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 export interface Block {
   /** The heading of the section that contains the block. */
   heading: string
-  /** The text after the opening fence: the language, followed by any words that the page adds to it. */
+  /** The info string of the block: the language, and any words after it. */
   info: string
   text: string
 }
@@ -16,8 +16,8 @@ const pathOf = (name: string) => fileURLToPath(new URL(`../../docs/${name}`, imp
 export const pageOf = (name: string): string => readFileSync(pathOf(name), 'utf8')
 
 /**
- * Asserts that a page in docs/ has a table with this head (its first two lines) and these rows. `UPDATE=1` writes the
- * rows; the head must exist exactly once.
+ * Asserts that a page in docs/ contains this table head (two lines) exactly once, followed by these rows. With
+ * `UPDATE=1`, writes the rows instead.
  */
 export function expectTable(name: string, head: string, rows: readonly string[]): void {
   const parts = pageOf(name).split(head)

@@ -10,7 +10,7 @@ const folder = foundFolder()
 
 export const hasPostgresPrograms = folder !== undefined
 
-/** Returns the path of a program of PostgreSQL, such as `initdb`. Throws if PostgreSQL is not installed. */
+/** Returns the path of a PostgreSQL program such as `initdb`. Throws if PostgreSQL is not installed. */
 export function postgresProgram(name: string): string {
   if (folder === undefined)
     throw new Error('PostgreSQL is not installed: there is no initdb in PATH or /usr/lib/postgresql')
@@ -20,8 +20,8 @@ export function postgresProgram(name: string): string {
 const isRoot = process.getuid?.() === 0
 
 /**
- * Returns the command and arguments that run a program as the user `postgres` if this process is root, because the
- * program refuses to run as root.
+ * Returns the command and arguments for running a program as the user `postgres` if this process is root, because
+ * PostgreSQL refuses to run as root.
  */
 export const asPostgres = (command: string, ...args: string[]): [command: string, ...args: string[]] =>
   isRoot

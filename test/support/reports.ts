@@ -25,8 +25,8 @@ export const numberPages = (pages: number, before: (page: number) => unknown = (
 })
 
 /**
- * Returns a function that renders a report in this thread instead of a worker thread, with rows from the test or from a
- * database. Rendering can be stopped between pages.
+ * Returns a function that renders a report in this thread instead of a worker thread, from a snapshot or a database
+ * URL. Rendering can be aborted between pages.
  */
 export const produceHere =
   (results: ResultStore, source: Snapshot | string): Produce =>

@@ -11,8 +11,8 @@ import { type KeepAliveClient, keepAliveClient } from './keep-alive.ts'
 export type Tokens = Map<string, string[] | null>
 
 /**
- * A verifier that caches successful results until `forget` is called, and counts its calls. As long as a token's scopes
- * are the same array, it returns the same caller object.
+ * A token verifier that counts its calls and caches successful results until `forget` is called. It returns the same
+ * caller object as long as the token's scopes are the same array.
  */
 function countingVerifier(tokens: Tokens) {
   const cached = new Map<string, TokenVerification>()
@@ -41,7 +41,7 @@ function countingVerifier(tokens: Tokens) {
   return { verify, forget: () => cached.clear(), count: () => count }
 }
 
-/** The API keys of both services: `key-one` with a rate of its own, and `key-two`. */
+/** The API keys of both services. Only `key-one` has a rate limit. */
 const apiKeys: Record<string, ApiKeyIdentity> = {
   'key-one': { id: 'one', rate: '40/30', quota: null },
   'key-two': { id: 'two', rate: null, quota: null },
@@ -77,15 +77,15 @@ export interface ServicePair {
   fast: Side
   full: Side
   tokens: Tokens
-  /** Drops the cached results of verifying tokens and of looking up API keys. */
+  /** Clears the caches of verified tokens and API keys. */
   forget: () => void
   pass: (ms: number) => void
   /**
-   * Sends requests on a numbered connection to each service. Returns both lists of responses without random values and
-   * dates.
+   * Sends requests to each service on the connection with this number. Returns the responses of both, without random
+   * values and dates.
    */
   send: (connection: number, ...requests: string[]) => Promise<[fast: string[], full: string[]]>
-  /** Injects a request into each service, bypassing the network, so that the policies always handle it. */
+  /** Injects a request into each service, which bypasses the network and thus the fast path. */
   inject: (request: InjectOptions & { token: string }) => Promise<void>
   /** Returns the access log lines of both services since the last call, without random values and dates. */
   lines: () => [fast: object[], full: object[]]
@@ -158,5 +158,5 @@ export async function servicePair(engine: EngineUnderTest, settings: Settings = 
 const withoutIds = (text: string) =>
   text.replaceAll(/[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[\da-f]{4}-[\da-f]{12}/g, 'uuid')
 
-/** Removes what differs between two equal responses: random ids, and the date, which comes from the system clock. */
+/** Removes random ids and the date, which always differ between responses of two services. */
 const comparable = (response: string) => withoutIds(response).replace(/\r\nDate: [^\r\n]*/, '')

@@ -13,8 +13,8 @@ import { withoutLimits } from './limits.ts'
 const plinth = fileURLToPath(new URL('../../bin/plinth.js', import.meta.url))
 
 /**
- * Calls `look` repeatedly, at increasing intervals, until it returns a value. At the deadline, fails with a message
- * that contains `what`.
+ * Calls `look` at increasing intervals until it returns a value. Fails after `ms`, with a message that contains
+ * `what`.
  */
 export async function eventually<T>(what: string, look: () => Promise<T | undefined | false>, ms = 60_000): Promise<T> {
   const begun = performance.now()
@@ -134,7 +134,7 @@ export async function realService(env: Record<string, string> = {}): Promise<Rea
         method,
         path,
         {
-          // Health checks send no token, like a probe, because the service would verify it.
+          // Like a probe, sends health checks without a token, which the service would have to verify.
           ...(!isHealthPath(path) && { authorization: `Bearer ${await token()}` }),
           ...(body !== undefined && { 'content-type': 'application/json' }),
           ...headers,

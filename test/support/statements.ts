@@ -4,7 +4,7 @@ import { CompiledQuery } from 'kysely'
 import pg from 'pg'
 import type { Database } from '../../src/storage/database.ts'
 
-/** A statement that the service has run, with its parameters if the query plan depends on them. */
+/** A statement that the service prepared or sent, with its parameter values if known. */
 export interface Statement {
   text: string
   values: readonly unknown[]
@@ -13,8 +13,8 @@ export interface Statement {
 type Spy = Pick<TestContext['mock'], 'method'>
 
 /**
- * From now on, records each distinct statement that this process prepares or sends, except in scan threads. Call this
- * before opening the database.
+ * Records each distinct statement that this process prepares or sends from now on, except in scan threads. Must be
+ * called before the database is opened.
  */
 export function noteStatements(mock: Spy): Map<string, Statement> {
   const seen = new Map<string, Statement>()
@@ -53,7 +53,7 @@ interface Node {
  */
 const maxMet = 2_500
 
-/** Tables that clients cannot make large, because operators fill them or the number of rows is fixed. */
+/** Tables that clients cannot make large, because only operators add rows or the number of rows is fixed. */
 const small = new Set(['sqlite_schema', 'settings', 'signing_keys', 'audit_head', 'migrations', 'resource_tables'])
 
 /** Returns why the engine's plan for a statement is unacceptable; undefined if it reads a bounded number of rows. */
@@ -80,8 +80,8 @@ async function judgeSqlite(db: Database, { text }: Statement): Promise<string | 
 }
 
 /**
- * Returns a message about the conditions that the index does not cover; undefined if there are none. With such a
- * condition, any number of rows may have to be read to fill a page.
+ * Returns a message about conditions that the index does not cover, or undefined if there are none. Such a condition
+ * can make the engine read any number of rows to fill a page.
  */
 function unserved(text: string, plan: string): string | undefined {
   const [, table, conditions = ''] = / from "(\w+)" where (.*) order by .* limit /.exec(text) ?? []

@@ -16,7 +16,7 @@ export interface Fates {
   ended: string[]
   /** The number of 503 responses without Retry-After. */
   bare503: number
-  /** The number of requests that were not sent because the connection was refused, or reset before the request. */
+  /** The number of requests that were not sent because the connection was refused, or reset beforehand. */
   refused: number
   /** The number of responses with `Connection: close`. */
   last: number
@@ -48,8 +48,8 @@ interface Connection {
 }
 
 /**
- * Creates a careful client, which uses one keep-alive connection and sends one request at a time. It sends nothing on a
- * connection that was closed or whose last response had `Connection: close`.
+ * Creates a well-behaved client that sends one request at a time on one keep-alive connection. It sends nothing on a
+ * connection that was closed or that received `Connection: close`.
  */
 export function keepAliveClient(options: ClientOptions): { send: (id: string) => void; close: () => void } {
   let current: Connection | null = null
@@ -96,7 +96,7 @@ function open(options: ClientOptions, onReady: (connection: Connection) => void)
     connection.over = true
     if (!connection.ready) fates.refused++
     else if (connection.id !== null && (code === 'ECONNRESET' || code === 'EPIPE')) {
-      // The request counts as refused if the connection was reset before the request was written.
+      // A request that was not completely written counts as refused.
       if (connection.isWritten) fates.reset.push(connection.id)
       else fates.refused++
       connection.id = null

@@ -24,11 +24,11 @@ export interface CyclesOptions {
   say: (line: string) => void
 }
 
-/** The outcomes of a cycle's requests, and how the service ended. */
+/** The outcomes of a cycle's requests, and how the service exited. */
 export interface Cycle extends Fates {
-  /** Requests that got no response even though the access log lists them as handled. */
+  /** The ids of requests without a response that the access log lists as handled. */
   lost: string[]
-  /** The first `/readyz` status other than 200, or undefined if the service had ended before the check. */
+  /** The first `/readyz` status other than 200, or undefined if the service exited before the check. */
   readyz: number | undefined
   exitCode: number | null
   stopMs: number
@@ -38,7 +38,7 @@ const tickMs = 5
 const afterMs = 100
 const busyMs = { least: 300, most: 900 }
 
-/** A service process that can be restarted, and its output. */
+/** A service that can be started repeatedly. */
 interface Stoppable {
   port: number
   tls: boolean
@@ -96,7 +96,7 @@ async function stoppable({ tls, env }: CyclesOptions): Promise<Stoppable> {
   return { port, tls, start, remove }
 }
 
-/** Returns the status of one GET on its own connection; undefined if connecting fails. */
+/** Sends a GET on a new connection. Returns the status, or undefined if connecting fails. */
 const statusAt = (service: Pick<Stoppable, 'port' | 'tls'>, path: string) =>
   send(service, { method: 'GET', path }).then(
     (answer) => {
@@ -128,8 +128,8 @@ export const isGraceful = ({ lost, reset, bare503, exitCode, readyz }: Cycle): b
   lost.length + reset.length + bare503 === 0 && exitCode === 0 && (readyz ?? 503) === 503
 
 /**
- * Counts the requests whose connection was closed gracefully before the service read them. Clients may safely send such
- * requests again.
+ * Counts the requests that the service had not read when it closed the connection gracefully. Clients can safely
+ * repeat such requests.
  */
 export const unread = ({ ended, lost }: Cycle): number => ended.filter((id) => !lost.includes(id)).length
 
@@ -178,7 +178,7 @@ function load(clients: Clients, perSecond: number, at: number): () => Promise<vo
   }, tickMs)
   return async () => {
     clearInterval(timer)
-    // Waits for responses that were sent before the service ended.
+    // Waits for responses that the service sent before it exited.
     await pause(afterMs)
     for (const { close } of clients) close()
   }

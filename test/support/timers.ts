@@ -1,15 +1,15 @@
 import { setImmediate as turn } from 'node:timers/promises'
 
-/** Real timers. */
+/** Calls `run` after `ms`; returns a function that cancels the timer. */
 export const later = (ms: number, run: () => void) => {
   const timer = setTimeout(run, ms)
   return () => clearTimeout(timer)
 }
 
-/** Timers with timeouts so long that they do not expire, even on a busy machine. */
+/** Like `later`, but with a hundred times the timeout, so that limits are not exceeded on a busy machine. */
 export const patient = (ms: number, run: () => void) => later(ms * 100, run)
 
-/** Creates timers that the test advances. */
+/** Creates timers that run only when the test advances the time with `pass`. */
 export function drivenTimers() {
   let nowMs = 0
   const waiting = new Set<{ atMs: number; run: () => void }>()
@@ -20,7 +20,7 @@ export function drivenTimers() {
       waiting.add(timer)
       return () => void waiting.delete(timer)
     },
-    /** Pending timers, in ms from now. */
+    /** Returns the remaining times of pending timers, in ms, in ascending order. */
     pending: () => [...waiting].map(({ atMs }) => atMs - nowMs).sort((one, other) => one - other),
     pass: (ms: number) => {
       nowMs += ms

@@ -52,5 +52,5 @@ const declarationsOf = (text: string): [name: string, text: string][] =>
       one,
     ])
 
-/** The files at each step at which the page starts the service. */
+/** The files at each step where the tutorial starts the service. */
 export const served: Files[] = filesAfterEach().filter((_, at) => tutorial[at]?.info === 'sh serve')

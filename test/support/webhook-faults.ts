@@ -50,9 +50,8 @@ const emittedAtOnce = 40
 const waitingForHole = 200
 
 /**
- * Sends events to twelve hostile receivers and a black hole through the real queue, fan-out, sender and sockets. The clock
- * runs in real time, but skips ahead when there is nothing else to do. Asserts the requirements (F-WH) and returns the
- * measurements.
+ * Sends events to twelve hostile receivers and a black hole through the real queue, fan-out, sender and sockets. The
+ * clock runs in real time, but skips idle periods. Asserts the requirements (F-WH) and returns measurements.
  */
 export async function faultRun(db: Database, { events, healthyEvents, seed, say }: FaultRun): Promise<FaultFigures> {
   let skewMs = 0
@@ -133,7 +132,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
     rmSync(folder, { recursive: true })
   }
 
-  /** Repeatedly advances the clock to the next due delivery, until no delivery is pending except to the black hole. */
+  /** Repeatedly advances the clock to the next due delivery until only deliveries to the black hole are pending. */
   async function untilAllEnded(): Promise<void> {
     for (;;) {
       await eventually('events are told', async () => (await waiting('event')) === 0)
@@ -143,7 +142,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
       assert.ok(due !== null, 'something waits, but nothing is due')
       skewMs += Math.max(0, due - now())
       dispatch.wake()
-      // Gives the receiver with the untrusted certificate, which polls the clock, time to replace it.
+      // Gives the receiver with the untrusted certificate time to notice the new time and replace the certificate.
       await pause(10)
     }
   }
@@ -183,7 +182,7 @@ async function checked(db: Database, sent: ReadonlyMap<string, Hostile>, endpoin
       if (ids.has(id)) duplicates += 1
       ids.add(id)
       assert.equal(bytes, bodies.get(id))
-      // Uses the call's own timestamp as the current time, because only the signature is verified here.
+      // Signs with the timestamp of the call, because only the signature is verified here.
       const at = new Date(Number(headers['webhook-timestamp']) * 1_000)
       assert.ok(String(headers['webhook-signature']).includes(reader.sign(id, at, bytes)))
     }

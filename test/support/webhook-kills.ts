@@ -29,7 +29,7 @@ const endpoints = 3
 const clients = 4
 
 /**
- * Starts a receiver that fails three in ten calls. For the others, it records the bodies and the number of calls by id.
+ * Starts a receiver that fails three in ten calls. It records the bodies and the number of the other calls by id.
  */
 async function receiver(random: () => number) {
   const taken = new Map<string, { bodies: Set<string>; times: number; product: number }>()
@@ -106,7 +106,7 @@ async function liveAndDie(service: RealService, random: () => number): Promise<n
   let alive = true
   const client = async () => {
     while (alive) {
-      // A disconnected client received no acknowledgement.
+      // A request that the kill interrupts is not acknowledged.
       const answer = await service
         .call('POST', '/products', { body: { name: 'told', price: 1 } })
         .catch(() => undefined)

@@ -43,7 +43,7 @@ export interface Answer {
   text?: string
 }
 
-/** Starts a receiver that records its calls; the test decides the response to the n-th call. */
+/** Starts a receiver that records its calls; `answer` returns the response to the n-th call. */
 export async function receiver(t: TestContext, answer: (n: number, call: Call) => Answer | Promise<Answer>) {
   const calls: Call[] = []
   const server = createServer(async (request, response) => {
@@ -87,7 +87,7 @@ interface Emitted {
   audience?: string
 }
 
-/** Returns steps that many tests need, which run on the suite's database. */
+/** Returns steps shared by many tests, which use this database. */
 export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
   const store = { db, queue: queue as Queue, sealer: seal, now: Date.now, random: randomBytes }
   const deliveries = (eventId: string): Promise<Delivery[]> =>
@@ -139,22 +139,22 @@ const failed: CallOutcome = {
   ...{ cause: 'http 500', durationMs: 12.5, responseStart: 'oops', responseHeaders: null },
 }
 
-/** Possible outcomes of a call. */
+/** Outcomes of a call, for tests to return. */
 export const outcomes = {
   failed,
   delivered: { ...failed, status: 200, delivered: true, error: null, cause: null },
   gone: { ...failed, status: 410, gone: true },
 } satisfies Record<string, CallOutcome>
 
-/** Creates a batch of jobs without a queue. */
+/** Creates a batch of jobs as a queue would pass it to a worker. */
 export const batch = (payloads: object[], more: Partial<Batch> = {}): Batch => ({
   ...{ payloads, signal: new AbortController().signal, finish: async () => {} },
   ...more,
 })
 
 /**
- * Creates dispatchers with a clock that the test controls, on the suite's own database, which is passed to `opened`.
- * They make no calls; the test supplies each outcome. Each test starts at the same time and without deliveries.
+ * Creates dispatchers with a clock that the test controls, on a database of the suite, which is passed to `opened`.
+ * The test supplies the outcome of each call. Every test starts at the same time and without deliveries.
  */
 export function dispatching(
   engine: Pick<EngineUnderTest, 'database'>,
@@ -204,7 +204,7 @@ export function dispatching(
     running.push(dispatch)
     return dispatch
   }
-  /** Creates a webhook and a delivery to it; `run` starts a dispatcher and stops it when nothing is due. */
+  /** Creates a webhook and a delivery to it. `run` starts a dispatcher and stops it once no delivery is due. */
   const one = async (
     answer: CallOutcome | (() => CallOutcome | Promise<CallOutcome>),
     options: Partial<DispatchOptions> = {},
@@ -222,7 +222,7 @@ export function dispatching(
     const row = async () => ((await the.deliveries(event.id)) as [Delivery])[0]
     const { id } = await row()
     const run = async () => {
-      // A newly started dispatcher claims immediately.
+      // A dispatcher claims due deliveries as soon as it starts.
       const dispatch = await start(post, options)
       await dispatch.settled()
       await dispatch.stop(1_000)

@@ -42,7 +42,7 @@ describe('testService', () => {
     await eve.delete(`/v2/invoices/${id}`).expect(404)
   })
 
-  it('responds with status, header fields, text and the parsed body', async () => {
+  it('returns the status, header fields, text and parsed body of a response', async () => {
     const { status, headers, body, text } = await ada.get<{ items: unknown[] }>('/v2/customers?name=nobody')
     assert.deepEqual([status, body.items, JSON.parse(text)], [200, [], body])
     assert.match(String(headers.etag), /^W\//)
@@ -50,7 +50,7 @@ describe('testService', () => {
     assert.deepEqual([missing.status, missing.body.errorCode], [404, 'RESOURCE_NOT_FOUND'])
   })
 
-  it('sends PUT, PATCH and DELETE requests, with bodies and header fields', async () => {
+  it('sends PUT, PATCH and DELETE requests with bodies and header fields', async () => {
     const { id } = await customer('methods@example.com')
     const path = `/v2/customers/${id}`
     await ada.put(path, { name: 'Lovelace', email: 'methods@example.com' }, { 'if-match': '"9"' }).expect(412)
@@ -67,7 +67,7 @@ describe('testService', () => {
     await reader.post('/v2/customers', { name: 'Ada', email: 'scope@example.com' }).expect(403)
   })
 
-  it('computes the claims from the labels or the user if the given claims are null', async () => {
+  it('computes claims from the client’s labels or the user if the given claims are null', async () => {
     const { id } = await invoice('labels@example.com')
     const client = await tested.as(null, { labels: { tenant: 'north' } })
     await client.get(`/v2/invoices/${id}`).expect(200)
@@ -86,7 +86,7 @@ describe('testService', () => {
     assert.match(field.message, /users have no field tenat; use .*tenant/)
   })
 
-  it('reports an unexpected status with the response, at the line of the test', async () => {
+  it('reports an unexpected status with the response body and the line of the test', async () => {
     const error = await rejected(ada.get('/v2/customers/99').expect(200))
     assert.ok(error instanceof AssertionError)
     assert.deepEqual([error.expected, error.actual], [200, 404])
@@ -94,7 +94,7 @@ describe('testService', () => {
     assert.match(String(error.stack?.split('\n    at ')[1]), /testing\.test\.ts:\d+:\d+/)
   })
 
-  it('captures webhook calls, and only for events that the webhook’s owner can see', async () => {
+  it('captures webhook calls only for events that the webhook’s owner can see', async () => {
     const url = 'https://hooks.example.com/invoices'
     await eve.post('/v2/api/webhooks', { event: 'invoice.*', callbackUrl: 'https://south.example.com/' }).expect(201)
     await ada.post('/v2/api/webhooks', { event: 'invoice.created', callbackUrl: url }).expect(201)
@@ -107,7 +107,7 @@ describe('testService', () => {
     assert.match(String(calls[0]?.headers['webhook-signature']), /^v1,/)
   })
 
-  it('captures e-mails', async () => {
+  it('captures e-mails that the service sends', async () => {
     const administrator = await tested.as(null, { scopes: ['admin', 'users:read', 'users:read:full', 'users:write'] })
     const user = await administrator.post('/v2/users', { name: 'Ada', email: 'invited@example.com' }).expect(201)
     await administrator.post(`/v2/api/users/${user.id}/invitation`).expect(201)
@@ -116,7 +116,7 @@ describe('testService', () => {
     assert.match(String(mail?.text), /https:\/\/plinth\.test\/oauth\/invitation\?token=/)
   })
 
-  it('generates reports', async () => {
+  it('generates requested reports, with only the rows that the caller can read', async () => {
     await invoice('report@example.com')
     const { headers } = await ada.post('/v2/api/reports', { reportType: 'customers', format: 'json' })
     await tested.settled()
@@ -126,7 +126,7 @@ describe('testService', () => {
     assert.ok(rows.length > 0 && rows.every(({ tenant }) => tenant === 'north'))
   })
 
-  it('lets only the test move the clock, and only forward', async () => {
+  it('moves the clock only when the test advances it, and never backward', async () => {
     const { id } = await invoice('clock@example.com', '2026-01-02')
     await ada.patch(`/v2/invoices/${id}`, { status: 'sent' }).expect(200)
     assert.equal((await ada.get(`/v2/invoices/${id}`).expect(200)).overdue, false)
@@ -138,13 +138,13 @@ describe('testService', () => {
     await assert.rejects(tested.clock.advance('2 weeks'), /'2 weeks' is not a duration/)
   })
 
-  it('has recorded no errors during the tests above', () => assert.deepEqual(tested.errors, []))
+  it('records no errors during these tests', () => assert.deepEqual(tested.errors, []))
 })
 
 describe('testService with other definitions', () => {
   const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ title: Title }) })
 
-  it('runs hooks at once, and jobs and schedules when the clock reaches their times', async () => {
+  it('runs hooks immediately, and jobs and schedules when the clock reaches their times', async () => {
     const calls: string[] = []
     const remind = job('note.remind', {
       input: Type.Object({ id: Type.Integer() }),
@@ -194,7 +194,7 @@ describe('testService with other definitions', () => {
     assert.equal((await tested.webhooks()).length, 2)
   })
 
-  it('reports an unexpected 500 with the error that the definition threw as its cause', async () => {
+  it('reports an unexpected 500 with the definition’s error as its cause', async () => {
     const { collection: own, service: ownService } = plinth({ claims: () => ({ tenant: 'a' }) })
     const broken = own({
       path: '/notes',
@@ -211,7 +211,7 @@ describe('testService with other definitions', () => {
     assert.equal(tested.errors.length, 1)
   })
 
-  it('removes its folder when it is closed', async () => {
+  it('removes its temporary folder when closed', async () => {
     const folders = () => readdirSync(tmpdir()).filter((name) => name.startsWith('plinth-test-'))
     const earlier = folders()
     const tested = await testService(service({ resources: [notes] }))

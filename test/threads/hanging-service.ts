@@ -4,7 +4,7 @@ const fail = () => {
   throw new Error('crashed outside of a request')
 }
 
-/** The derived field never returns for a note named `hang`, and throws outside the request for one named `crash`. */
+/** For a note named `hang`, the derived field blocks its thread forever. For `crash`, it throws outside the request. */
 const notes = collection({
   path: '/notes',
   noun: 'note',

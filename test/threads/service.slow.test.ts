@@ -48,7 +48,7 @@ function clientsOf(service: RealService) {
 }
 
 forEachEngine((engine) => {
-  /** Starts a service and connects clients to it before the tests; stops both after them. */
+  /** Starts a service and its clients before the tests, and stops them afterward. */
   const using = (env: Record<string, string>) => {
     let place: Awaited<ReturnType<typeof engine.place>>
     const shared = {} as { service: RealService; clients: ReturnType<typeof clientsOf> }
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('200 with all rows on every connection after rows were added on all connections', async () => {
+      it('200 with all rows on every connection after inserts on all connections', async () => {
         assert.equal((await on.clients.send(0, 'GET', '/v1/books')).text, '[]')
         const body = (at: number) => ({ title: `Book ${at}`, author: 'Ada' })
         const created = await Promise.all(
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await statuses(), [401])
       })
 
-      it('200 for exactly as many token requests as the limit allows, on all connections together', async () => {
+      it('200 for exactly as many token requests as the limit allows, across all connections', async () => {
         const form = { method: 'POST' as const, body: 'grant_type=client_credentials' }
         const headers = {
           authorization: `Basic ${Buffer.from('boot:boot+secret').toString('base64')}`,
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
           }),
         )
         await agent.destroy()
-        // Two token requests were made earlier.
+        // Earlier tests have used 2 of the 100 token requests.
         assert.equal(statuses.filter((status) => status === 200).length, 98)
         assert.equal(statuses.filter((status) => status === 429).length, 402)
       })
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
         for (const _ of Array.from({ length: 3 })) assert.equal((await counted()) - before, connections)
       })
 
-      it('completes a report that is requested on one connection and read on another', async () => {
+      it('completes a report whose status is read on a different connection than it was requested on', async () => {
         const asked = await on.clients.send(0, 'POST', '/api/reports', { reportType: 'products', format: 'csv' })
         assert.equal(asked.status, 202, asked.text)
         const { status } = await eventually('the report is completed', async () => {
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
         assert.equal(status, 'completed')
       })
 
-      it('ends with exit code 1 when started on a port that is in use', () => {
+      it('exits with 1 if its port is in use', () => {
         const env = {
           ...process.env,
           PLINTH_PORT: String(on.service.port),
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
         assert.equal(other.status, 1)
       })
 
-      it('exits with 0 after SIGTERM', async () => {
+      it('exits with 0 on SIGTERM', async () => {
         await on.service.kill('SIGTERM')
         assert.equal(on.service.child().exitCode, 0)
         assert.match(on.service.output(), /service stopped/)
@@ -202,7 +202,7 @@ forEachEngine((engine) => {
 
     const linesWith = (message: string) => on.service.output().split(`"msg":"${message}"`).length - 1
 
-    it('is replaced if it hangs; its connections are closed, and later requests get 201', async () => {
+    it('is replaced if it hangs: its connections are closed, and later requests get 201', async () => {
       const hung = on.clients.send(0, 'POST', '/notes', { name: 'hang' }).then(
         ({ status }) => status,
         () => 'closed',

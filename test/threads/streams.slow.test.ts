@@ -31,7 +31,7 @@ forEachEngine((engine) => {
         await place?.remove()
       })
 
-      /** Opens a stream on each of the connections, which the kernel distributes to the threads. */
+      /** Opens a stream on each connection. The kernel distributes connections to threads. */
       const openAll = async (path: string, headers?: Record<string, string>) => {
         const token = await service.token()
         const url = `https://localhost:${service.port}${path}`
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
         assert.equal(status, 201)
         return json().id
       }
-      /** Changes a row again and again; each change is made by any of the threads. */
+      /** Changes a row repeatedly. Each change uses a new connection, so any thread may process it. */
       const change = async (name: string, id: number, from: number, to: number) => {
         for (let price = from; price <= to; price++) {
           const { status } = await service.call('PUT', `/products/${id}`, {
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
         for (const stream of opened) await stream.close()
       })
 
-      it('200 with the changes after a Last-Event-ID that another thread sent', async () => {
+      it('200 with all changes after a Last-Event-ID, even if a different thread issued the id', async () => {
         const id = await create('Chisel')
         const [first, ...others] = await openAll('/products?name=Chisel')
         await change('Chisel', id, 1, 1)
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
         for (const stream of resumed) await stream.close()
       })
 
-      it('200 with complete streams that contain a retry time when the service stops', async () => {
+      it('200 with streams that end cleanly, with a retry time, when the service stops', async () => {
         const opened = await openAll('/products?name=Rasp')
         for (const stream of opened) assert.equal((await stream.next())?.retry, '2000')
         const stopped = service.kill('SIGTERM')

@@ -49,7 +49,7 @@ describe('a server with a certificate from localCertificates', () => {
   let port: number
   const server = createServer((_request, response) => response.end('hello'))
 
-  /** Connects to `host`, accepting the server only as `name` and trusting only `ca`. */
+  /** Sends a request to `host`. Trusts only `ca`, and accepts only a certificate for `name`. */
   function reach(name: string, ca = text(certificates.authorityFile), host = '127.0.0.1'): Promise<string> {
     const identity = (_host: string, peer: Parameters<typeof checkServerIdentity>[1]) => checkServerIdentity(name, peer)
     return new Promise((resolve, reject) => {
@@ -69,7 +69,7 @@ describe('a server with a certificate from localCertificates', () => {
   after(() => server.close())
 
   for (const name of ['localhost', '127.0.0.1', '::1', 'plinth.example.test', '192.0.2.7']) {
-    it(`is trusted as ${name} by a client that knows only the CA`, async () => {
+    it(`is trusted as ${name} by a client that trusts only the CA`, async () => {
       assert.equal(await reach(name), 'hello')
     })
   }
@@ -214,7 +214,7 @@ describe('localCertificates with a damaged CA', () => {
     await assert.rejects(localCertificates(folder, [], at(START + 3650 * DAY_MS)), expiry)
   })
 
-  it('completes the creation of a CA that was interrupted after its key was written, and keeps the key', async () => {
+  it('completes an interrupted creation of a CA with the key that was already written', async () => {
     const folder = emptyFolder()
     const first = await localCertificates(folder, [], at(START))
     const before = authorityOf(first).publicKey.export(SPKI)
@@ -243,7 +243,7 @@ describe('localCertificates with hostnames', () => {
     assert.equal(subjectAltName, expected)
   })
 
-  it('includes an IPv4-mapped IPv6 address in its IPv6 form', async () => {
+  it('keeps an IPv4-mapped address in IPv6 form', async () => {
     const folder = emptyFolder()
     const { subjectAltName } = leafOf(await localCertificates(folder, ['::ffff:192.0.2.7'], at(START)))
     assert.match(subjectAltName ?? '', /IP Address:0:0:0:0:0:FFFF:C000:207$/)
@@ -270,7 +270,7 @@ describe('localCertificates with hostnames', () => {
 })
 
 describe('localCertificates called concurrently', () => {
-  it('creates one CA and matching pairs in several processes, and on disk', async () => {
+  it('creates one CA and matching pairs, even if several processes start at once', async () => {
     const folder = emptyFolder()
     const module = JSON.stringify(new URL('../../src/tls/certificates.ts', import.meta.url).href)
     const script = `const { localCertificates } = await import(${module})

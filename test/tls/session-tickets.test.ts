@@ -61,7 +61,7 @@ forEachEngine(({ database }) => {
         assert.equal((await handshake(other.server, version, first.session)).isReused, true)
       })
 
-      it(`do not resume a ${version} session that began 12 hours ago, on either node (T-HTTP-17)`, async () => {
+      it(`do not resume a ${version} session on either node after 12 hours (T-HTTP-17)`, async () => {
         const [one, other] = [await node(), await node()]
         const first = await handshake(one.server, version)
         clock.now += 12 * hourMs
@@ -73,7 +73,7 @@ forEachEngine(({ database }) => {
       })
     }
 
-    it('use one key for 12 hours; then it is replaced in the database', async () => {
+    it('use one key for 12 hours, then replace it in the database', async () => {
       const { reload } = await node()
       const stored = () =>
         db.read.selectFrom('settings').selectAll().where('name', '=', 'tls-session-tickets').execute()
@@ -90,7 +90,7 @@ forEachEngine(({ database }) => {
   })
 })
 
-/** Sends a request on a new connection; returns whether the session was resumed, and a session to resume next. */
+/** Sends a request on a new connection. Returns whether the session was resumed, and a session to resume later. */
 async function handshake(server: Server, version: SecureVersion, session?: Buffer) {
   const socket = connect({
     ...{ port: (server.address() as AddressInfo).port, host: '127.0.0.1', rejectUnauthorized: false },

@@ -40,7 +40,7 @@ function exporting(url: string, env: Record<string, string> = {}) {
 }
 
 describe('a collector', () => {
-  it('that never responds delays a shutdown by at most two seconds; the lost spans are reported', async (t) => {
+  it('that never responds delays a shutdown by at most two seconds, after which the lost spans are reported', async (t) => {
     const sockets: Socket[] = []
     const server = createServer((socket) => sockets.push(socket))
     await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -65,11 +65,11 @@ describe('a collector', () => {
     )
   })
 
-  it('that refuses spans is reported at most once a minute and at shutdown, with the number of spans', async (t) => {
+  it('that rejects spans is reported at most once a minute and at shutdown, with the number of lost spans', async (t) => {
     const { received, url } = await collector(t)
     received.status = 400
     const { clock, lost, tracing, request } = exporting(`${url}/v1/traces`)
-    // A full batch is exported at once.
+    // 512 spans fill a batch, which is exported immediately.
     const batch = async () => {
       const before = clock.reads
       for (let n = 0; n < 512; n++) request()
@@ -90,7 +90,7 @@ describe('a collector', () => {
     )
   })
 
-  it('that works again loses no more spans; the earlier losses are reported before the shutdown ends', async (t) => {
+  it('that works again receives all further spans; earlier losses are reported before the shutdown completes', async (t) => {
     const { received, url } = await collector(t)
     received.status = 400
     const { lost, tracing, request } = exporting(`${url}/v1/traces`)
@@ -130,7 +130,7 @@ describe('a collector', () => {
 describe('the URL for traces', () => {
   const urlIn = (env: Record<string, string>) => tracesUrlOf(readConfig(env))
 
-  it('is the traces endpoint if set, else the endpoint plus /v1/traces, or null if tracing is off', () => {
+  it('is the traces endpoint if set, otherwise the endpoint plus /v1/traces; null if tracing is disabled', () => {
     const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318/' }
     assert.equal(urlIn(endpoint), 'http://collector:4318/v1/traces')
     assert.equal(urlIn({ ...endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://b/x' }), 'https://b/x')

@@ -43,7 +43,7 @@ async function serviceOn(t: TestContext, databaseUrl: string, env: Record<string
 
 forEachEngine((engine) => {
   describe('exported traces', () => {
-    it('connect a request, its report job and the webhook call; contain no query string or webhook path', async (t) => {
+    it('connect a request to its report job and webhook call, without query strings or webhook paths', async (t) => {
       const place = await engine.place()
       t.after(() => place.remove())
       const { received, url } = await collector(t)
@@ -135,7 +135,7 @@ describe('a service without a collector', () => {
     rmSync(folder, { recursive: true })
     assert.equal(code, 0)
     assert.match(stderr, /node_modules\/fastify\//)
-    // The library for metrics loads the API, which has no effect without an SDK.
+    // The metrics library loads the OpenTelemetry API, which does nothing without an SDK.
     assert.doesNotMatch(stderr, /@opentelemetry\/(?!api\/)|src\/tracing/)
   })
 })

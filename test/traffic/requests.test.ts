@@ -62,7 +62,7 @@ forEachEngine((engine) => {
       await log.flush()
     }
 
-    it('200 for the id of a response, and for the `instance` of a problem', async () => {
+    it('200 for the request id of a response, and for the `instance` of a problem response', async () => {
       const problem = await service.send({
         url: '/products/99?q=secret',
         token: token('products:read', 'cli_x', 'cli_x'),
@@ -87,13 +87,13 @@ forEachEngine((engine) => {
       }
     })
 
-    it('404 for an unknown id; the error says how long requests are kept', async () => {
+    it('404 for an unknown id, stating how long requests are stored', async () => {
       const response = await get('/api/requests/no-such-request')
       assert.equal(response.statusCode, 404)
       assert.match(response.json().detail, /kept for 24 hours; each node stores at most 100 a second/)
     })
 
-    it('404 that names PLINTH_REQUEST_LOG_RATE if it is 0', async () => {
+    it('404 naming PLINTH_REQUEST_LOG_RATE if it is 0', async () => {
       const silent = await testApp(db, { requestLogRate: 0 })
       const response = await silent.send({ url: '/api/requests/no-such-request', token: admin })
       assert.match(response.json().detail, /PLINTH_REQUEST_LOG_RATE is 0/)
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       assert.equal((await get('/api/requests?cursor=nonsense')).statusCode, 400)
     })
 
-    it('prefers errors to writes and writes to reads, and reports how many are missing', async () => {
+    it('prefers errors to writes and writes to reads, and reports how many requests it did not store', async () => {
       const small = logOn({ rate: 3 })
       for (const at of [1, 2, 3, 4]) small.add(lineOf(`read-${at}`))
       for (const at of [1, 2]) small.add(lineOf(`write-${at}`, { method: 'POST', status: 201 }))
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       assert.equal(missing, 4)
     })
 
-    it('stores every 5xx, but 4xx only up to half the rate if other responses need the rest', async () => {
+    it('stores every 5xx, but limits 4xx to half the rate if other requests need the rest', async () => {
       const small = logOn({ rate: 10 })
       const add = (count: number, id: string, line: Partial<AccessLine>) => {
         for (let at = 1; at <= count; at++) small.add(lineOf(`${id}-${at}`, line))
@@ -208,13 +208,13 @@ forEachEngine((engine) => {
       assert.equal(errors.length, 1)
     })
 
-    it('truncates long paths, and returns the newest of several requests with the same id', async () => {
+    it('truncates long paths, and returns the newest request with a repeated id', async () => {
       await add(lineOf('repeated', { status: 500 }), lineOf('repeated', { path: `/${'x'.repeat(2_000)}` }))
       const { path, status } = (await get('/api/requests/repeated')).json()
       assert.deepEqual([path.length, status], [500, 200])
     })
 
-    it('is kept for 24 hours', async () => {
+    it('is stored for 24 hours', async () => {
       await add(lineOf('request-old'))
       now += 3_600_000
       await add(lineOf('request-new'))

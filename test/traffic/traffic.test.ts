@@ -11,7 +11,7 @@ const start = Date.parse('2026-03-01T12:10:00.000Z')
 const admin = token('admin', 'cli_admin')
 
 describe('busiestKeys', () => {
-  it('keeps the counts of a busy key, and the exact sum, however many keys occur', () => {
+  it('returns the exact count of a busy key and the exact total, regardless of the number of keys', () => {
     const counter = busiestKeys(100, 10)
     for (let at = 0; at < 10_000; at++) {
       counter.count(`key ${at}`, 0)
@@ -26,8 +26,8 @@ describe('busiestKeys', () => {
   })
 })
 
-describe('busiestKeys with keys that count together', () => {
-  it('counts all addresses of a network as one key, even if there are more than it can hold', () => {
+describe('busiestKeys with grouped keys', () => {
+  it('counts all addresses of a network as one key, even if there are more than it can store', () => {
     const counter = busiestKeys(100, 10, (key) => key.split('.')[0] ?? '')
     for (let at = 0; at < 1_000; at++) counter.count(`network.${at}`, 0)
     for (let at = 0; at < 30; at++) for (let times = 0; times < 5; times++) counter.count(`single ${at}`, 0)
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       for (const one of [counter, ...counters]) await one.flush()
     }
 
-    it('200 with the responses of all nodes in the last complete minute, by client, with names', async () => {
+    it('200 with the responses of all nodes in the last complete minute, by client, with client names', async () => {
       const machine = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
       const made = await service.send({ method: 'POST', url: '/api/clients', payload: machine, scopes: 'admin' })
       const partner = made.json().id
@@ -105,14 +105,14 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('lists a client that acts for itself as a client, and not as a user', async () => {
+    it('lists a client without a user only as a client, not as a user', async () => {
       counter.count(line('cli_machine'))
       await endMinute()
       assert.deepEqual(keysIn(await traffic('?by=client')), [['cli_machine', 1]])
       assert.deepEqual(keysIn(await traffic('?by=subject')), [[null, 1]])
     })
 
-    it('adds up the minutes of an hour, and the hours of a day', async () => {
+    it('sums the minutes of an hour, and the hours of a day', async () => {
       now = start + 3 * hourMs
       await counter.flush()
       for (let hour = 0; hour < 3; hour++) {
@@ -158,7 +158,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('ends an hour with its last minute if the timer fires early', async () => {
+    it('includes the last minute in its hour if the timer fires early', async () => {
       const early = counterOn('nod_hour')
       now = start + 6 * hourMs - 10 * minuteMs - minuteMs + 1_000
       await early.flush()
@@ -175,7 +175,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('lists the 100 busiest clients, and adds up the others', async () => {
+    it('lists the 100 busiest clients, and sums the others', async () => {
       now = start + 10 * hourMs
       await counter.flush()
       for (let at = 0; at < 700; at++) counter.count(line(`cli_${at}`))
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
       assert.equal(errors.length, 1)
     })
 
-    it('removes the counts of minutes within three hours, and the counts of hours within 26 hours', async () => {
+    it('deletes counts per minute after at most three hours, and counts per hour after at most 26 hours', async () => {
       const periods = async () => {
         const rows = await db.read.selectFrom('traffic').select('period').distinct().orderBy('period').execute()
         return rows.map(({ period }) => period)

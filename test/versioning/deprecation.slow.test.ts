@@ -15,7 +15,7 @@ const origin = 'https://app.example.com'
 const at = '2026-03-01T12:00:00.000Z'
 const tasks = { done: `tsk_${'d'.repeat(22)}`, failed: `tsk_${'f'.repeat(22)}`, expired: `tsk_${'e'.repeat(22)}` }
 
-/** Requests for every kind of response from a version, with the expected status and the path without the prefix. */
+/** Requests for each kind of response, as the expected status and the path without a prefix. */
 const answers: [status: number, path: string, sent?: Sent][] = [
   [200, '/products'],
   [200, '/products/1', { scopes: null }],
@@ -103,7 +103,7 @@ onSqlite((engine) => {
   const successorsOf = (answer: Answer) => links(answer).filter((link) => link.includes('successor-version'))
 
   for (const prefix of ['/v1', '']) {
-    describe(`a deprecated version at ${prefix || 'the bare paths'} (T-API-07)`, () => {
+    describe(`a deprecated version at ${prefix || 'paths without a prefix'} (T-API-07)`, () => {
       before(async () => {
         // Recreates the products, because some requests delete or change them.
         await service.db.write(async (tx) => {
@@ -199,7 +199,7 @@ onSqlite((engine) => {
     })
   })
 
-  it('417 with the headers of a deprecated version for an unsupported Expect; 200 with HTTP/1.0', async () => {
+  it('417 with deprecation headers for an unsupported Expect; 200 with HTTP/1.0', async () => {
     const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
     for (const path of ['/v1/products', '/products']) {
       const answer = await sendRaw(service, [`GET ${path} HTTP/1.1`, ...head])
@@ -223,7 +223,7 @@ onSqlite((engine) => {
       ['HTTPS://PLINTH.TEST/products/1', '/v2/products/1'],
     ]
     for (const [target, successor] of spellings) {
-      it(`has a Link to the same path, percent-encoded, in the successor (${target})`, async () => {
+      it(`returns a Link to the successor’s equivalent path, percent-encoded (${target})`, async () => {
         const head = [`GET ${target} HTTP/1.1`, 'Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close']
         const { headers } = await sendRaw(service, head)
         assert.equal(headers.deprecation, 'true')

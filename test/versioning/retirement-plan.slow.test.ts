@@ -13,7 +13,7 @@ forEachEngine((engine) => {
     const plan = (version: string, scopes = 'admin') =>
       service.send({ url: `/api/versions/${version}/retirement`, scopes })
 
-    it('200 with the callers, the webhooks, the number of unexpired results, and the setting that retires the version', async () => {
+    it('200 with callers, webhooks, the number of unexpired results, and the setting for retiring the version', async () => {
       const client = { id: 'billing', name: 'Billing', scopes: ['webhooks:write'], grants: ['client_credentials'] }
       await createClient(service.db, sealer, builtIn.scopes, client)
       const at = new Date(service.clock.now).toISOString()

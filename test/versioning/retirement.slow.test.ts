@@ -45,7 +45,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('410 as a plain JSON error for clients that prefer it', async () => {
+    it('410 as a plain JSON error for Accept: application/json', async () => {
       const answer = await service.send({ url: '/v0/products', headers: { accept: 'application/json' } })
       const { errorCode, path, type } = answer.json()
       assert.deepEqual([answer.statusCode, errorCode, path, type], [410, 'VERSION_RETIRED', '/v0/products', undefined])
@@ -87,7 +87,7 @@ onSqlite((engine) => {
   describe('a retired v1', () => {
     const service = appOn(engine, { lives: livesOf('{"v1":{"status":"retired"}}') })
 
-    it('410 at its prefixed and bare paths', async () => {
+    it('410 at its paths with and without a prefix', async () => {
       for (const path of [
         '/v1/products',
         '/products',

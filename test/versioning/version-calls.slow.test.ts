@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('are added up over all nodes; the time of the latest call is kept', async () => {
+    it('are summed over all nodes, with the time of the latest call', async () => {
       const other = counterOn(db)
       now = start + dayMs
       counter.count('v1', 'a node')
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('are kept in memory until the database has stored them', async () => {
+    it('stay in memory until the database has stored them', async () => {
       errors = []
       let isDown = true
       const write: Database['write'] = (unit) => (isDown ? Promise.reject(new Error('down')) : db.write(unit))
