@@ -13,7 +13,7 @@ forEachEngine((engine) => {
     after(() => mock.timers.reset())
     const service = hooksOn(engine)
 
-    it('removes only what has expired by the database’s clock, keeps revocations that still apply, and reports counts', async () => {
+    it('removes only rows that have expired by the database’s clock, keeps valid revocations, and reports counts', async () => {
       const { db } = service
       service.ahead.ms = 20 * minuteMs
       const at = (ms: number) => new Date(Date.now() + ms).toISOString()
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
         await tx.insertInto('quotaUses').values({ key: 'over', period: '2020-01', used: 1, granted: 0 }).execute()
       })
       mock.timers.tick(minuteMs)
-      // Quota usage is removed last in a round.
+      // A sweep round removes quota usage last.
       await eventually('a round has ended', async () => {
         return (await db.read.selectFrom('quotaUses').select('key').execute()).length === 0
       })

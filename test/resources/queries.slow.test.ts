@@ -308,7 +308,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it("200 with only the matching rows on all pages; 400 for a cursor from another query", async () => {
+    it('200 with only the matching rows on all pages; 400 for a cursor from another query', async () => {
       const query = 'status[in]=draft,paid&or=level[from]:1,level:-4&sort=-level&limit=1'
       const seen: number[] = []
       let url: string | undefined = `/v2/invoices?${query}`

@@ -29,7 +29,7 @@ forEachEngine((engine) => {
     })
     const { queue } = dispatchers
 
-    /** Creates an owner with one webhook; the returned functions add events and fan them out, subject to the limit. */
+    /** Creates an owner with one webhook. The returned `add` records events and fans them out, subject to the limit. */
     async function bounded(maxWaiting: number, owner = newOwner()) {
       const the = steps(db, queue)
       const reported: [string, number][] = []
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
       return { ...the, owner, webhookId, bound, add, rows, states, told, reported }
     }
 
-    it('fail, oldest first, if there are more than the limit; the delivery log shows the reason', async () => {
+    it('fail, oldest first, once they exceed the limit; the delivery log shows the reason', async () => {
       const the = await bounded(5)
       await the.add(5)
       assert.deepEqual(await the.states(), Array(5).fill('pending'))
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.ok(delivery.completedAt)
     })
 
-    it('never cause other owners’ deliveries to be dropped, however many there are', async () => {
+    it('never cause other owners’ deliveries to be dropped, regardless of their number', async () => {
       const modest = await bounded(5)
       await modest.add(3)
       const greedy = await bounded(5)
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.states(), ['pending', 'failed', 'pending', 'pending'])
     })
 
-    it('are reduced to the limit in batches if far more are waiting', async () => {
+    it('are dropped in batches if their number far exceeds the limit', async () => {
       const before = await bounded(100_000)
       await before.add(1)
       const [one] = await before.rows()
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.ok(first > 1_000, 'not all at once')
     })
 
-    it('are pending again, without the reason, if redelivered after being dropped', async () => {
+    it('are pending again, without a reason, if redelivered after being dropped', async () => {
       const the = await bounded(1)
       await the.add(2)
       const [first] = await the.rows()
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       assert.deepEqual([delivery.status, 'reason' in delivery], ['pending', false])
     })
 
-    it('for an event with 1,202 endpoints are added in four transactions, and only once if a fan-out is repeated or fails midway', async () => {
+    it('for an event with 1,202 endpoints are added in four transactions, without duplicates after a repeated or failed fan-out', async () => {
       const the = steps(db, queue)
       const one = newOwner()
       const { id } = await the.subscribe(one, 'https://many.test/0')

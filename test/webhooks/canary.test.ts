@@ -10,7 +10,7 @@ import type { CallOutcome } from '../../src/webhooks/dispatch/outcome.ts'
 const shut = { allowHttp: true, allowCidrs: [] }
 const body = Buffer.from('{}')
 
-// Notations of special-purpose addresses. In the authorities below, PORT stands for the port on which the test listens.
+// Notations of special-purpose addresses. In the authorities below, PORT is replaced by the port of the listeners.
 const spellings = [
   ...['127.0.0.1', '127.0.0.2', '127.0.0.1.', '127.1', '127.0.1', '2130706433', '2130706434', '0x7f000001', '0x7f.1'],
   ...['0x7f.0.0.0x1', '017700000001', '0177.0.0.1', '0177.0000.0000.0001', '0177.1', '0x7F.0X0.0x0.1', '127.0x0.1'],
@@ -106,7 +106,7 @@ describe(`SSRF protection (${spellings.length} hosts, ${addresses.length} resolv
     await client.close()
   })
 
-  /** The fields of an outcome that the webhook's owner can see. */
+  /** Returns the fields of an outcome that the webhook's owner can see. */
   const visible = ({ blocked: _, cause: _operators, durationMs, ...rest }: CallOutcome) => ({
     ...rest,
     durationMs: durationMs % 100,
@@ -148,7 +148,7 @@ describe(`SSRF protection (${spellings.length} hosts, ${addresses.length} resolv
     assert.equal(packets, 0)
   })
 
-  it('T-SSRF-04 sends no packet if any resolved address is blocked, whether first or last', async () => {
+  it('T-SSRF-04 sends no packet if any resolved address is blocked, in any position', async () => {
     for (const address of addresses) {
       for (const both of [
         ['93.184.215.14', address],
@@ -170,7 +170,7 @@ describe(`SSRF protection (${spellings.length} hosts, ${addresses.length} resolv
     const [open, shutPort, refused] = [
       await post(`http://127.0.0.1:${port}/`),
       await post(`http://127.0.0.1:${free}/`),
-      // The same closed port at an allowed address, which has the outcome of any unreachable endpoint.
+      // The closed port again, but at an allowed address: the outcome of any unreachable endpoint.
       await post(`http://127.0.0.1:${free}/`, { policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] } }),
     ]
     assert.deepEqual([open.durationMs, shutPort.durationMs], [100, 100])
@@ -178,7 +178,7 @@ describe(`SSRF protection (${spellings.length} hosts, ${addresses.length} resolv
     assert.deepEqual([packets, open.blocked, shutPort.blocked, refused.blocked], [0, true, true, false])
   })
 
-  it('sanity check: the listeners record each socket and each packet of allowed calls', async () => {
+  it('detects each socket and packet of allowed calls (sanity check of the listeners)', async () => {
     const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] }
     const hosts = canaries.map((canary) => (canary.address() as AddressInfo).address)
     assert.ok(hosts.includes('127.0.0.1') && hosts.includes('127.0.0.2'))

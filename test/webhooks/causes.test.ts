@@ -54,7 +54,7 @@ describe('the cause of a failed call', () => {
     assert.deepEqual(both(outcome), ['unreachable', 'CALLBACK_URL_BLOCKED'])
   })
 
-  it('is the TLS error code for an unknown authority or an expired certificate', async (t) => {
+  it('is the TLS error code for an untrusted authority or an expired certificate', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-causes-'))
     t.after(() => rmSync(folder, { recursive: true }))
     const lookup = async () => [{ address: '127.0.0.1' }]
@@ -118,7 +118,7 @@ describe('the failed-call log', () => {
     assert.deepEqual(lines, [{ ...about, ...why, ...next, unlogged: 0, traceId }])
   })
 
-  it('has a line without an attempt number for a delivery that ended unsent, and none for a successful one', () => {
+  it('has a line without an attempt number for a delivery that failed unsent, and no line for a successful one', () => {
     const { lines, log } = logging()
     const unsent = { cause: 'stopped', reason: 'The webhook was paused or disabled' } as const
     const ended = { state: 'failed', nextAttemptAt: null } as const
@@ -130,7 +130,7 @@ describe('the failed-call log', () => {
     )
   })
 
-  it('has at most ten lines per minute per endpoint; the next line gives the number of failures not logged', () => {
+  it('has at most ten lines per minute per endpoint; the next line contains the number of omitted failures', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 121; n++) {
       log([of('ECONNREFUSED')])
@@ -142,7 +142,7 @@ describe('the failed-call log', () => {
     )
   })
 
-  it('has at most 600 lines per minute, however many endpoints fail', () => {
+  it('has at most 600 lines per minute, regardless of the number of failing endpoints', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 5_000; n++) log([of('ECONNREFUSED', { lane: `whk_${n}` })])
     assert.equal(lines.length, 600)
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    it('logs a failed call with its cause for the operator; the webhook’s owner sees only the error class', async (t) => {
+    it('logs the cause of a failed call for the operator, and shows the webhook’s owner only the error class', async (t) => {
       const closed = createServer()
       const port = await listening(t, closed)
       await new Promise((resolve) => closed.close(resolve))
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('ends a delivery unsent, with a reason and a log line, if the webhook was paused before the call', async () => {
+    it('fails a delivery without a call, with a reason and a log line, if the webhook was paused beforehand', async () => {
       const lines: FailureLine[] = []
       const onRecorded = failureLog({ now: () => clock.now, warn: (line) => lines.push(line) })
       const the = await one(outcomes.delivered, { onRecorded })

@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       audience?: string | null
       createdAt?: string
     }
-    /** Adds deliveries, by default each a second after the previous one; returns their ids. */
+    /** Adds deliveries, by default one second apart; returns their ids. */
     const deliver = async (webhookId: string, stored: StoredDelivery[]): Promise<string[]> => {
       const { callbackUrl: url } = await rowOf(webhookId)
       const rows = stored.map(({ status = 'failed', type = 'report.failed', audience = null, createdAt }, n) => {
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
         ])
       })
 
-      it('412 for a wrong entity tag, without a change; only one of ten concurrent requests succeeds (T-RACE-01)', async () => {
+      it('412 for an outdated entity tag, and for all but one of ten concurrent requests (T-RACE-01)', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}`
         const stale = { headers: { 'if-match': '"2"' } }
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
         assert.equal((await call('PATCH', path, { status: 'paused' }, admin)).statusCode, 200)
       })
 
-      it('403 without the scope for the new events, or for the current events when the address changes', async () => {
+      it('403 without the scope for the new events, or for the current events if the address changes', async () => {
         const { id, callbackUrl } = await register()
         const path = `/api/webhooks/${id}`
         const weak = { as: token('webhooks:write webhooks:read', owner) }
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
         assert.equal((await call('PATCH', path, { status: 'paused' }, weak)).statusCode, 200)
       })
 
-      it('200 for a new address; from then on, the events are limited by the scopes of the request’s token', async () => {
+      it('200 for a new address, which limits events to the scopes of the request’s token', async () => {
         const { id, callbackUrl } = await register({ event: '*' })
         const weak = { as: token('webhooks:write', owner) }
         const stored: StoredDelivery[] = [{ audience: 'users:read' }, { audience: 'any' }, { audience: null }]
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
         })
       })
 
-      it('403 for an administrator who subscribes another owner’s webhook to events that the owner may not read', async () => {
+      it('403 if an administrator subscribes another owner’s webhook to events that the owner may not read', async () => {
         const { id, callbackUrl } = await register({ event: '*' }, token('webhooks:write', owner))
         const admin = { as: token(`${everyScope} admin`, 'cli_root') }
         await refused(403, 'PERMISSION_DENIED', 'PATCH', `/api/webhooks/${id}`, { event: 'user.*' }, admin)
@@ -238,7 +238,7 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).scopes, 'webhooks:write')
       })
 
-      it('200 for a pause: waiting deliveries fail, and completed deliveries do not change', async () => {
+      it('200 for a pause, which fails waiting deliveries and keeps completed ones', async () => {
         const { id } = await register()
         const [waiting, delivered] = await deliver(id, [{ status: 'pending' }, { status: 'delivered' }])
         assert.equal((await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })).statusCode, 200)
@@ -258,7 +258,7 @@ forEachEngine((engine) => {
         { status: 'delivered', type: 'webhook.test' },
       ]
 
-      it('200 with deliveries, newest or oldest first, filtered as requested', async () => {
+      it('200 with the deliveries that match the filters, newest or oldest first', async () => {
         const { id } = await register()
         const ids = await deliver(id, stored)
         const listed = async (query: string) => {
@@ -333,7 +333,7 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/replay', () => {
-      /** Runs the pending replay jobs; returns the number of transactions that made deliveries due. */
+      /** Runs the pending replay jobs; returns the number of transactions that scheduled deliveries. */
       const replayed = async (some = jobs.splice(0)): Promise<number> => {
         let steps = 0
         const work = replaySelected({ db: service.db, now: () => service.clock.now, onAdded: () => steps++ })
@@ -355,7 +355,7 @@ forEachEngine((engine) => {
         return rows.map(({ status, round }) => `${status} ${round}`)
       }
 
-      it('202 with up to 500 deliveries replayed, oldest first, and with the start of the next replay', async () => {
+      it('202 with the number of replayed deliveries, at most the 500 oldest, and the start of the next range', async () => {
         const { id } = await register()
         const ids = await deliver(
           id,
@@ -380,7 +380,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('202, never splitting deliveries with the same timestamp between two replays', async () => {
+      it('202 without splitting deliveries with the same timestamp between two replays', async () => {
         const { id } = await register()
         const since = '2026-01-01T00:00:00.000Z'
         const [early, tied, late] = ['2026-02-01', '2026-02-02', '2026-02-03'].map((day) => `${day}T00:00:00.000Z`)
@@ -397,7 +397,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await accepted(id, { since: next }), { count: 1 })
       })
 
-      it('202, making each delivery due only once despite a second replay, a repeated job and a concurrent redelivery', async () => {
+      it('202, scheduling each delivery only once despite a second replay, a repeated job and a concurrent redelivery', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}`
         const ids = await deliver(id, [{}, {}, {}])
@@ -411,7 +411,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await rounds(ids), ['pending 1', 'pending 1', 'pending 1'])
       })
 
-      it('202, but no delivery is due if the webhook is paused after the request but before the job runs', async () => {
+      it('202, but scheduling no delivery if the webhook is paused before the job runs', async () => {
         const { id } = await register()
         const ids = await deliver(id, [{}, {}])
         const range = { since: '2026-01-01T00:00:00Z' }
@@ -446,7 +446,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('the audit log records the rotation of a secret, but not the secret', async () => {
+    it('the audit log contains the rotation of a secret, but not the secret', async () => {
       const { id } = await register()
       await call('POST', `/api/webhooks/${id}/rotate-secret`, { immediate: true })
       assert.deepEqual((await entries(id)).at(-1), ['webhook.secret_rotated', { immediate: true }])
@@ -457,7 +457,7 @@ forEachEngine((engine) => {
 })
 
 describe('event types', () => {
-  it('have a JSON Schema each, which accepts the type’s example and rejects an empty object', () => {
+  it('each have a JSON Schema that accepts the type’s example and rejects an empty object', () => {
     const ajv = formats.default(new Ajv2020({ strict: false }))
     const names = Object.keys(builtIn.events)
     for (const name of ['webhook.test', 'webhook.failing', 'webhook.disabled', 'user.created', 'book.deleted']) {

@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       assert.deepEqual([failingSince, still], [(await the.attempts(delivery!.id))[0]!.startedAt, 'active'])
     })
 
-    it('disables the webhook at once after a 410, with the reason', async (t) => {
+    it('disables the webhook immediately after a 410, with the reason', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 410 }))
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url)
@@ -142,13 +142,13 @@ forEachEngine((engine) => {
       assert.deepEqual([webhookIds, calls.length, other.calls.length], [[null], 1, 1])
     })
 
-    it('fails a delivery to a one-off callback URL, without a retry, after a 410', async (t) => {
+    it('fails a delivery to a one-off callback URL without a retry after a 410', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 410 }))
       const [delivery] = await the.settled((await the.emit(newOwner(), { callbackUrl: url })).id)
       assert.deepEqual([delivery!.status, calls.length], ['failed', 1])
     })
 
-    it('calls a one-off callback URL on completion and on failure, signing with v1 and v1a', async (t) => {
+    it('calls a one-off callback URL on completion and on failure, with v1 and v1a signatures', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const failure = { taskId: 'tsk_1', status: 'failed' }
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('makes only one call, signed with the webhook’s secret, if the request’s callback URL is registered for the event', async (t) => {
+    it('makes only one call, signed with the webhook’s secret, if the callback URL is also registered for the event', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id, secret } = await the.subscribe(owner, url, { event: 'report.completed' })
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await the.settled(failed.id))[0]!.webhookId, calls.length], [null, 2])
     })
 
-    it('makes a second call, with the plain body, if the request’s callback URL is registered with the envelope style', async (t) => {
+    it('makes a second call, with the plain body, if the callback URL is also registered with the envelope style', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url, { payloadStyle: 'envelope' })
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
       assert.deepEqual([mine.calls.length, theirs.calls.length], [1, 0])
     })
 
-    it('makes one delivery per webhook with a matching pattern, in the webhook’s payload style', async (t) => {
+    it('creates one delivery per webhook with a matching pattern, in the webhook’s payload style', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const styled = await the.subscribe(owner, url, { event: 'report.*', payloadStyle: 'envelope' })
@@ -225,7 +225,7 @@ forEachEngine((engine) => {
       assert.ok(isSigned(styled.secret, envelope))
     })
 
-    it('makes no further call to a webhook that was deleted during a call (T-WH-07)', async (t) => {
+    it('makes no further calls to a webhook that was deleted during a call (T-WH-07)', async (t) => {
       const owner = newOwner()
       const { calls, url } = await receiver(t, async () => {
         await the.unsubscribe(owner, id)

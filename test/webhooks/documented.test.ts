@@ -29,7 +29,7 @@ const jwk = publicKey.export({ format: 'jwk' })
 const body = JSON.stringify({ taskId: 'tsk_1', status: 'completed', resultUrl: '/api/é' })
 const now = Math.floor(Date.now() / 1_000)
 
-/** Returns the headers of a call, signed as the service signs calls. */
+/** Returns the headers of a call that is signed as the service does. */
 function signed(secrets: string[], timestampSeconds = now, privateKeys = [privateKey]): Record<string, string> {
   const message = { id: 'msg_1', timestampSeconds, body: Buffer.from(body) }
   return {
@@ -86,7 +86,7 @@ const judge = (verify: () => unknown): boolean => {
   }
 }
 
-/** Returns the reason why a program cannot run on this machine, or false if it can. */
+/** Returns the reason to skip tests of a program, or false if this command succeeds. */
 const missing = (command: string, ...args: string[]) =>
   spawnSync(command, args).status === 0 ? false : `${command} ${args.join(' ')} does not work here`
 

@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     const count = async (table: 'deliveries' | 'attempts' | 'events' | 'deliveryLanes') =>
       (await db.read.selectFrom(table).selectAll().execute()).length
 
-    it('keeps ended deliveries with their attempts and events for 30 days, and waiting deliveries indefinitely', async () => {
+    it('keeps completed deliveries with their attempts and events for 30 days, and waiting deliveries indefinitely', async () => {
       const the = await one(outcomes.delivered)
       await the.run()
       const { id } = await the.emit(the.owner, { callbackUrl: 'https://later.test/' })
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await count('deliveries'), await left.execute()], [0, []])
     })
 
-    it('deletes at most 300 deliveries and attempts per transaction, or one delivery with more attempts', async () => {
+    it('deletes at most 300 rows per transaction, except for a single delivery with more attempts', async () => {
       const ended = new Date(start - 31 * dayMs).toISOString()
       const attemptsOf = [...Array.from({ length: 120 }, () => 7), 400, 0, 0]
       await db.write(async (tx) => {
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
       })
       await changed.promise
       const expiring = expireDeliveries(db, now)
-      // Lets every query finish except those that wait for the transaction.
+      // Waits long enough for all queries that are not blocked by the transaction.
       for (let n = 0; n < 20; n++) await new Promise(setImmediate)
       end.resolve()
       await Promise.all([sending, expiring])

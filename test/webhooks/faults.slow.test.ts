@@ -5,7 +5,7 @@ import { faultRun } from '../support/webhook-faults.ts'
 
 forEachEngine((engine) => {
   describe(`events for twelve hostile receivers (seed ${seed}; scripts/webhook-faults.ts runs a longer version)`, () => {
-    it('all arrive, with the same bytes in every attempt, without delaying other endpoints (F-WH, T-SSRF-09)', {
+    it('are all delivered, with the same bytes in every attempt, without delaying other endpoints (F-WH, T-SSRF-09)', {
       timeout: 60_000,
     }, async (t) => {
       const db = await engine.database()

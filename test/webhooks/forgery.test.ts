@@ -15,7 +15,7 @@ function numbers(of: string): (below: number) => number {
 const count = 1_000
 
 describe(`a signed call with one flipped bit (SEED=${seed})`, () => {
-  it(`T-WH-01 is rejected by the standardwebhooks library, whether the bit is in the body or a header (${count} calls)`, () => {
+  it(`T-WH-01 is rejected by the standardwebhooks library, for bits in the body or a header (${count} calls)`, () => {
     const draw = numbers(seed)
     const secret = newSecret((size) => createHash('sha512').update(seed).digest().subarray(0, size))
     const timestampSeconds = Math.floor(Date.now() / 1_000)

@@ -153,7 +153,7 @@ const misspeltUrls = [
   'https://[1.2.3.4]/',
   'https://ex<ample.com/',
   `https://example.com/${'a'.repeat(2048)}`,
-  // No TLS ClientHello can contain this name, and an attempt to connect would break other connections.
+  // This name is too long for a TLS ClientHello, and trying to connect to it would break other connections.
   `https://${'a.'.repeat(124)}example/`,
   `https://${'a'.repeat(300)}/`,
 ]
@@ -200,7 +200,7 @@ describe('validateUrl', () => {
     )
   })
 
-  it('accepts any notation of addresses in 127.0.0.0/8 and of ::1, but no others, if the policy allows these ranges', () => {
+  it('accepts addresses in 127.0.0.0/8 and ::1 in any notation, but no others, if the policy allows these ranges', () => {
     const opened = ['127.1', '0x7f.1', 'localhost', 'api.localhost.', '[::1]']
     assert.ok(opened.every((host) => validateUrl(development, `http://${host}:3000/`).ok))
     const shut = [...embeddedSpellings, ...privateSpellings, '0.0.0.0', '[::]']
@@ -319,7 +319,7 @@ describe('addressAllowed', () => {
   }
 
   for (const text of unreadable) {
-    it(`rejects ${JSON.stringify(text)}, which is not a plain address, under any policy`, () => {
+    it(`rejects ${JSON.stringify(text)} under any policy, because it is not a plain address`, () => {
       assert.equal(addressAllowed({ allowHttp: true, allowCidrs: ['0.0.0.0/0', '::/0'] }, text), false)
     })
   }
@@ -382,7 +382,7 @@ describe('checkTarget', () => {
       addresses.map((address) => ({ address }))
   const never = async () => assert.fail('a literal address was looked up')
 
-  it('accepts a name with only public addresses, which it resolves once, in lower case', async () => {
+  it('accepts a name with only public addresses, and resolves it once, in lower case', async () => {
     const lookups: string[] = []
     const verdict = await checkTarget(production, 'https://EXAMPLE.com:8443/hook', async (name) => {
       lookups.push(name)

@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Creates an endpoint and calls it once, with this outcome; `call` makes another call after a delay. */
+    /** Creates an endpoint and makes a first call with this outcome. `call` makes another call after a delay. */
     async function endpoint(first: CallOutcome) {
       let response = first
       const the = await one(() => response, { schedule: [0], limits })
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       return { ...the, call, responses, eventsOf, row: () => the.webhook(the.webhookId) }
     }
 
-    it('records when the webhook began to fail, and clears this once a call succeeds', async () => {
+    it('records when the webhook began to fail, and clears the time once a call succeeds', async () => {
       const { call, row } = await endpoint(failed)
       await call(60_000, failed)
       assert.equal((await row()).failingSince, new Date(start).toISOString())
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.deepEqual([failingSince, revision], [null, 1])
     })
 
-    it('notifies the owner after a day of failures, only once until a call succeeds', async () => {
+    it('notifies the owner once after a day of failures, and again only if a call has succeeded since', async () => {
       const { call, eventsOf, row, webhookId } = await endpoint(failed)
       await call(dayMs - 1, failed)
       assert.deepEqual(await eventsOf('webhook.failing'), [])
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.equal((await mended.row()).status, 'active')
     })
 
-    it('does not count a failed test call as a failure, but counts a successful one as a success', async () => {
+    it('ignores a failed test call, but counts a successful one', async () => {
       const { call, row, owner, webhookId, emit, deliveries, run, responses } = await endpoint(delivered)
       const test = async (outcome: CallOutcome) => {
         responses(outcome)
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       assert.equal((await row()).failingSince, null)
     })
 
-    it('counts the webhook as healthy after a success, even if another worker records a failure at the same time', async () => {
+    it('considers the webhook healthy after a success, even if another worker concurrently records a failure', async () => {
       const the = await endpoint(delivered)
       for (let n = 0; n < 2; n++) await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
       const claims = await claimDue({ db, limits, leaseMs: 30_000, slots: slotsOf(10, []) }, clock.now)
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).failingSince, null)
     })
 
-    it('disables the webhook at once after a 410, with an event', async () => {
+    it('disables the webhook immediately after a 410, with an event', async () => {
       const { eventsOf, row } = await endpoint(gone)
       const { status, statusReason } = await row()
       assert.deepEqual([status, statusReason], ['disabled', 'The endpoint responded with 410 Gone'])

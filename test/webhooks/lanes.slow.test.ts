@@ -17,13 +17,13 @@ const leaseMs = 30_000
 const well = { failures: 0, openUntil: null, recent: [], inFlight: 0, waiting: 100 }
 
 describe('grant', () => {
-  it('allows four calls in flight; with four in flight, it allows none until their lease expires', () => {
+  it('allows four calls in flight, and no more until their lease expires', () => {
     assert.equal(grant(well, now, defaultEndpointLimits, leaseMs).count, 4)
     const { count, floorMs } = grant({ ...well, inFlight: 4 }, now, defaultEndpointLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + leaseMs])
   })
 
-  it('allows at most ten calls to start in any second, whenever deliveries arrive', () => {
+  it('allows at most ten calls to start in any second, regardless of when deliveries arrive', () => {
     const steps = fc.array(fc.record({ pauseMs: fc.nat(400), waiting: fc.nat(12), inFlight: fc.nat(4) }), {
       minLength: 20,
     })
@@ -43,13 +43,13 @@ describe('grant', () => {
     )
   })
 
-  it('allows no call until a second after the first of ten calls', () => {
+  it('allows no call within a second after the first of ten calls', () => {
     const recent = Array.from({ length: 10 }, (_, n) => now - 900 + n)
     const { count, floorMs } = grant({ ...well, recent }, now, defaultEndpointLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + 100])
   })
 
-  it('allows a single call, after a pause, to an endpoint that has failed ten times', () => {
+  it('allows only one call, after a pause, to an endpoint that has failed ten times', () => {
     const openUntil = new Date(now + 3_000).toISOString()
     const open = { ...well, failures: 10, openUntil }
     assert.deepEqual(grant(open, now, defaultEndpointLimits, leaseMs), { count: 0, floorMs: now + 3_000, recent: [] })
@@ -57,7 +57,7 @@ describe('grant', () => {
     assert.equal(grant({ ...open, inFlight: 1 }, now + 3_000, defaultEndpointLimits, leaseMs).count, 0)
   })
 
-  it('blocks no endpoint for longer than the maximum pause, even if the clock is set back', () => {
+  it('never blocks an endpoint for longer than the maximum pause, even if the clock is set back', () => {
     const openUntil = new Date(now + 3_600_000).toISOString()
     const { floorMs } = grant(
       { ...well, failures: 10, openUntil, recent: [now + 3_600_000] },
@@ -72,14 +72,14 @@ describe('grant', () => {
     )
   })
 
-  it('applies only the limit on calls in flight if there is no rate limit', () => {
+  it('limits only the calls in flight if there is no rate limit', () => {
     const limits = { ...defaultEndpointLimits, inFlight: 50, perSecond: Number.POSITIVE_INFINITY }
     assert.deepEqual(grant(well, now, limits, leaseMs), { count: 50, floorMs: now + leaseMs, recent: [] })
   })
 })
 
 describe('nextHealth', () => {
-  it('counts consecutive failures; the tenth starts a pause, which each further failure doubles, up to a minute', () => {
+  it('pauses for 5 s after ten consecutive failures, and doubles the pause with each further failure, up to a minute', () => {
     let health = { failures: 0, openUntil: null as string | null }
     const pauses = Array.from({ length: 16 }, () => {
       health = nextHealth(health, false, now, defaultEndpointLimits)
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Adds a webhook of a new owner with this URL, and events for it. */
+    /** Adds a webhook with this URL for a new owner, and this many deliveries to it. */
     async function waiting(url: string, count: number) {
       const the = steps(db, queue)
       const owner = newOwner()
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       return { ...the, owner, webhookId, rows }
     }
 
-    /** Returns a `post` function whose calls stay in flight until the test resolves them with an outcome. */
+    /** Returns a `post` function with calls that stay in flight until the test resolves them with an outcome. */
     function stalled() {
       const held: ((outcome: typeof failed | typeof delivered) => void)[] = []
       let begun = 0
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
 
     // SQLite has a single writer, so rows cannot be locked by another transaction.
     if (engine.name === 'postgres')
-      it('count as started only when claimed; one that another transaction has locked can be claimed once it is unlocked', async () => {
+      it('count toward the rate only when claimed; a locked delivery can be claimed once it is unlocked', async () => {
         const { rows, webhookId } = await waiting('https://held.test/', 3)
         const [first] = await rows()
         const [held, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -207,7 +207,7 @@ forEachEngine((engine) => {
         )
       })
 
-    it('wait after ten failures and keep their due time, while single calls test the endpoint', async () => {
+    it('wait after ten failures, and keep their due time, while single calls probe the endpoint', async () => {
       const { rows } = await waiting('https://dead.test/', 14)
       let response: typeof failed | typeof delivered = failed
       let calls = 0
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
         return response
       }, options)
       await node.settled()
-      // Four calls run at a time, so up to three others may have been in flight when the tenth failed.
+      // Up to three more calls may have been in flight when the tenth failed.
       assert.ok(calls >= 10 && calls <= 13, String(calls))
       const opened = calls
       const untried = (await rows()).filter(({ attempts }) => attempts === 0)
@@ -235,7 +235,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('arrive within a second (95th percentile) while 200 deliveries to another endpoint get no response (T-WH-04)', async () => {
+    it('are sent within a second (95th percentile) while another endpoint does not respond to 200 deliveries (T-WH-04)', async () => {
       clock.now = Date.now()
       await waiting('https://hole.test/', 200)
       const never = new Promise<never>(() => {})
@@ -270,7 +270,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('take turns if there are more endpoints than call slots: each gets one call before any gets two', async () => {
+    it('take turns if there are more endpoints than call slots: each endpoint gets one call before any gets two', async () => {
       const urls = Array.from({ length: 30 }, (_, n) => `https://turn-${n}.test/${randomBytes(4).toString('hex')}`)
       const all = await Promise.all(urls.map((url) => waiting(url, 1)))
       const order: string[] = []

@@ -18,7 +18,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Creates a delivery and changes its webhook's address during the first call, which then has the given outcome. */
+    /** Creates a delivery, and changes its webhook's address during the first call, which has the given outcome. */
     async function movedDuring(
       outcome: CallOutcome,
       meanwhile: (eventId: string) => Promise<unknown> = async () => {},
@@ -34,7 +34,7 @@ forEachEngine((engine) => {
       return the
     }
 
-    it('gets retries at its new address; a failed call to the old address does not affect its health', async () => {
+    it('gets retries at its new address, and stays healthy after a failed call to the old address', async () => {
       const the = await movedDuring(failed)
       const { status, failingSince } = await the.webhook(the.webhookId)
       assert.deepEqual([status, failingSince], ['active', null])
@@ -58,7 +58,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent[1]?.url, (await the.row()).status], [elsewhere, 'delivered'])
     })
 
-    it('receives deliveries at the new address, even if they were concurrently added for the old address', async () => {
+    it('receives deliveries at the new address, even those added concurrently for the old address', async () => {
       const the = await one(delivered)
       await the.change(the.owner, the.webhookId, { callbackUrl: elsewhere })
       const old = { url: 'https://receiver.test/' }
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('gets no retries of events that its new scopes exclude; a call in flight may still succeed', async () => {
+    it('gets no retries of events that its new scopes exclude, but a call in flight can still succeed', async () => {
       const hide = (eventId: string) =>
         db.write((tx) => tx.updateTable('events').set({ audience: 'users:read' }).where('id', '=', eventId).execute())
       const unsuccessful = await movedDuring(failed, hide)
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
       ['is enabled again', 'disabled', { status: 'active' }],
       ['has a new address', 'active', { callbackUrl: elsewhere }],
     ] as const) {
-      it(`resumes once the webhook ${what}, and sends its waiting deliveries`, async () => {
+      it(`resumes sending waiting deliveries once the webhook ${what}`, async () => {
         const the = await one(delivered)
         const closed = { failures: 15, openUntil: iso(start + 60_000), dueAt: iso(start + 60_000) }
         await db.write(async (tx) => {

@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       assert.deepEqual([response.statusCode, response.json().errorCode], [status, code], response.body)
       return response.json()
     }
-    /** Waits until a delivery has ended, and returns it. */
+    /** Waits until a delivery has succeeded or failed, and returns it. */
     const ended = (webhookId: string, id: string): Promise<Json> =>
       eventually('a delivery ends', async () => {
         const delivery = (await call('GET', `/api/webhooks/${webhookId}/deliveries/${id}`)).json()
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
         assert.equal(other.calls.length, 0)
       })
 
-      it('202 even while the webhook is paused; a failed test is not repeated', async () => {
+      it('202 even if the webhook is paused; a failed test call is not retried', async () => {
         const { url, calls, ...receiver } = Object.assign(await service.receiver(), { status: () => 500 })
         assert.ok(receiver.called)
         const { id } = await register(url)
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
         assert.equal(calls.length, 2)
       })
 
-      it('202: sends the example of the requested event type, in the webhook’s payload style', async () => {
+      it('202 for the example of the requested event type, in the webhook’s payload style', async () => {
         const { url, calls } = await service.receiver()
         const { id, secret } = await register(url, { payloadStyle: 'envelope' })
         await ended(id, (await post(`/api/webhooks/${id}/test`, { event: 'user.created' })).id)
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
         assert.deepEqual([isSigned(secret, sent), isSigned(old, sent)], [true, false])
       })
 
-      it('200 with immediate: the old secret stops signing at once', async () => {
+      it('200 with `immediate`, which stops signing with the old secret', async () => {
         const receiver = await service.receiver()
         const { id, secret: first } = await register(receiver.url)
         const { secret: second } = await post(`/api/webhooks/${id}/rotate-secret`, {}, 200)
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/deliveries/{deliveryId}/redeliver', () => {
-      it('202: sends the same id and bytes on a new schedule, and continues counting attempts', async () => {
+      it('202; sends the same id and bytes on a new schedule, and continues counting attempts', async () => {
         const receiver = Object.assign(await service.receiver(), { status: (n: number) => (n <= 3 ? 503 : 204) })
         const { id } = await register(receiver.url, { event: 'product.created' })
         await product()
@@ -237,7 +237,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('202 for a completed delivery; while the webhook is paused, 202 for a test and 409 WEBHOOK_NOT_ACTIVE for all others', async () => {
+      it('202 for a completed delivery; if the webhook is paused, 202 only for a test, otherwise 409 WEBHOOK_NOT_ACTIVE', async () => {
         const receiver = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.created' })
         await product()
@@ -276,7 +276,7 @@ forEachEngine((engine) => {
       await product()
       await receiver.called(1)
       const [{ id: deliveryId }] = (await call('GET', `/api/webhooks/${id}/deliveries`)).json()
-      // At most two more attempts follow, whether or not the first two have been made.
+      // The new schedule adds at most two attempts, regardless of how many the old schedule has made.
       await post(`/api/webhooks/${id}/deliveries/${deliveryId}/redeliver`)
       const { attempts, status } = await ended(id, deliveryId)
       assert.equal(status, 'failed')
@@ -290,7 +290,7 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/replay', () => {
-      it('202 with the number of deliveries in the range, each of which is sent again once', async () => {
+      it('202 with the number of deliveries in the range, each of which is sent once more', async () => {
         const receiver = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.*' })
         const lamp = await product()
@@ -315,7 +315,7 @@ forEachEngine((engine) => {
     })
 
     describe('PATCH /api/webhooks/{id}', () => {
-      it('stops all calls when it pauses the webhook, until the webhook is active again', async () => {
+      it('200 for a pause, which stops all calls until the webhook is active again', async () => {
         const receiver = await service.receiver()
         const other = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.created' })
@@ -362,7 +362,7 @@ forEachEngine((engine) => {
         )
       }
 
-      it('are sent to the owner’s other webhooks, but never to the webhook concerned or to other owners', async () => {
+      it('are sent to the owner’s other webhooks, but never to the affected webhook or to other owners', async () => {
         const [about, all, exact, strange] = await Promise.all(Array.from({ length: 4 }, () => service.receiver()))
         const { id } = await register(about!.url, { event: '*' })
         const { secret } = await register(all!.url, { event: '*' })

@@ -12,7 +12,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    it('owns the webhook’s deliveries, even those caused by other clients, and even once the webhook is deleted (T-API-01)', async () => {
+    it('owns the webhook’s deliveries, including those caused by other clients, even after the webhook is deleted (T-API-01)', async () => {
       const the = await one(outcomes.delivered)
       const causer = newOwner()
       const event = await the.emit(causer, { audience: 'any', callbackUrl: 'https://elsewhere.test/' })
@@ -25,7 +25,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.fromEntries(owners), { [the.webhookId]: the.owner, null: causer })
     })
 
-    /** Creates a user; `owner` is this user, logged in with a client. */
+    /** Creates a user. The returned `owner` identifies the user logged in with a client. */
     async function person() {
       const key = `u${++people}@example.com`
       const user = { name: key, nameKey: key, email: key, emailKey: key, address: null, phone: null, revision: 1 }
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.ok(the.sent.some(({ url }) => url === 'https://kept.test/'))
     })
 
-    it('is not mistaken for a deleted user if it is a client whose id looks like a user id', async () => {
+    it('is not mistaken for a deleted user if its client id looks like a user id', async () => {
       const the = await one(outcomes.delivered)
       const owner = { ownerClient: '4711', ownerSubject: '4711' }
       const { id } = await the.subscribe(owner, 'https://client.test/')

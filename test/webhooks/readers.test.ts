@@ -47,7 +47,7 @@ forEachEngine((engine) => {
       return { the, broken, brokenId, sound, soundId, access, errors, retries, fan }
     }
 
-    it('do not affect deliveries to other owners; the error is logged once per batch, and the rules are tried again later', async () => {
+    it('do not affect deliveries to other owners; the error is logged once per batch, and the rules are evaluated again later', async () => {
       const { the, broken, brokenId, soundId, errors, retries, fan } = await twoOwners()
       const [first, second] = [await the.emit(newOwner(), ofEverybody), await the.emit(newOwner(), ofEverybody)]
       await fan([{ eventId: first.id }, { eventId: second.id }])
@@ -55,9 +55,9 @@ forEachEngine((engine) => {
       for (const { id } of [first, second]) assert.deepEqual(await receiversOf(id), [soundId])
       assert.deepEqual(errors.map(String), ['Error: a mistake in a rule'])
       const retry = (eventId: string) => [{ eventId, webhooks: [brokenId], failures: 1 }, minuteMs]
-      // Events of the same millisecond are evaluated in the order of their random ids.
+      // Compared as sets, because events created in the same millisecond are evaluated in random order.
       assert.deepEqual(new Set(retries), new Set([retry(first.id), retry(second.id)]))
-      // Registered after the event, so it must not receive the event.
+      // This webhook is registered after the event, so it must not receive the event.
       await the.subscribe(broken, 'https://later.test/')
       const job = retries.map(([retried]) => retried).find(({ eventId }) => eventId === first.id)
       const mended: EventAccess = { appliesTo: () => true, judge: () => async () => true }
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.equal(retries.length, 2)
     })
 
-    it('are retried five times over about eleven hours, after which the owner does not get the event', async () => {
+    it('are retried five times over about eleven hours; after that, the owner does not receive the event', async () => {
       const { the, soundId, retries, fan } = await twoOwners()
       const { id } = await the.emit(newOwner(), ofEverybody)
       let jobs: FanOutJob[] = [{ eventId: id }]

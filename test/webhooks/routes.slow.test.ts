@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     let nowMs = start
     const left: unknown[] = []
 
-    /** Registers the plugins with stubs for authentication and the error policy; records what the handlers return. */
+    /** Registers the plugins with stubs for authentication and errors. Records the handlers' results in `left`. */
     async function appWith(options: Partial<WebhooksOptions> = {}): Promise<FastifyInstance> {
       const made = Fastify()
       made.decorateRequest('caller', null)
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
         access: noRules,
         versions: ['v1', 'v2'],
         db,
-        // These tests call no webhooks.
+        // A stub, because these tests send no events.
         queue: { enqueue: async () => {}, work: () => {}, stop: async () => {} },
         sealer: seal,
         policy,
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
         assert.equal((await post(fresh(), {}, inside)).json().code, 'CALLBACK_URL_BLOCKED')
       })
 
-      it('409 if the owner has registered the same event and address before, 201 if only another owner has', async () => {
+      it('409 if the owner has already registered the same event and address, 201 if only another owner has', async () => {
         const body = fresh()
         assert.equal((await post(body)).statusCode, 201)
         const again = await post(body)
@@ -239,7 +239,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/webhooks/{id}', () => {
-      it('200 without the secret; the handler returns revision and updatedAt for ETag and Last-Modified', async () => {
+      it('200 without the secret; the handler also returns revision and updatedAt, for ETag and Last-Modified', async () => {
         const { secret, ...created } = (await post(fresh({ headers: { 'X-A': '1' } }))).json()
         left.length = 0
         const response = await get(`/api/webhooks/${created.id}`)
@@ -273,7 +273,7 @@ forEachEngine((engine) => {
 
       it('200 with ownerClient and ownerSubject for administrators, but not for the owner', async () => {
         const owner = { client: 'cli_app', subject: '42' }
-        // Makes the next webhook the newest one in this suite.
+        // Advance the clock, so that the next webhook is the newest in this suite.
         nowMs = start + 3_600_000
         const { id } = (await post(fresh(), owner)).json()
         const admin = { client: 'cli_root', scopes: ['admin'] }
@@ -350,7 +350,7 @@ forEachEngine((engine) => {
         return response.json().map(({ id }: { id: string }) => id)
       }
 
-      it('200 with the webhooks in a state, or registered for an event; `failing` means active with failed calls', async () => {
+      it('200 with the webhooks of a status or event; `failing` selects active webhooks with failed calls', async () => {
         const me = someone()
         const [active, paused, disabled, failing] = await Promise.all(
           [{}, {}, {}, { event: 'report.*' }].map(async (more) => (await post(fresh(more), me)).json().id),
@@ -370,7 +370,7 @@ forEachEngine((engine) => {
         assert.equal((await get('/api/webhooks?status=broken', me)).statusCode, 400)
       })
 
-      it('200 with one owner’s webhooks for an administrator, and with none for other callers', async () => {
+      it('200 with another owner’s webhooks for an administrator, but with none for other callers', async () => {
         const [one, other] = [someone(), someone()]
         const first = (await post(fresh(), one)).json().id
         const second = (await post(fresh(), { ...one, subject: '42' })).json().id
@@ -439,7 +439,7 @@ forEachEngine((engine) => {
         assert.equal((await drop(id, {}, { 'if-match': '"1"' })).statusCode, 204)
       })
 
-      it('428 without If-Match if it is required, also for PATCH and rotate-secret', async () => {
+      it('428 without If-Match if it is required, including for PATCH and rotate-secret', async () => {
         const strict = await appWith({ requireIfMatch: true })
         const { id } = (await post(fresh())).json()
         const url = `/api/webhooks/${id}`
@@ -460,7 +460,7 @@ forEachEngine((engine) => {
         assert.equal((await strict.inject({ method: 'DELETE', url, headers: { 'if-match': '*' } })).statusCode, 204)
       })
 
-      it('204; the webhook’s pending deliveries fail', async () => {
+      it('204, which fails the webhook’s pending deliveries', async () => {
         const { id } = (await post(fresh())).json()
         await addDelivery(id, 'dlv_ended', '2026-03-01T12:00:00.000Z')
         assert.equal((await drop(id)).statusCode, 204)
@@ -536,7 +536,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/webhooks/secret', () => {
-      it("200 with the caller's own secret, the same every time", async () => {
+      it("200 with the caller's secret, the same every time", async () => {
         const me = someone()
         const { secret } = (await get('/api/webhooks/secret', me)).json()
         assert.match(secret, /^whsec_/)

@@ -49,7 +49,7 @@ function sending(t: TestContext, options: Partial<SenderOptions> = {}) {
     client.post({ url, headers, body, ...more })
 }
 
-// undici makes a connection available for reuse only in the next event loop iteration after its response has been read.
+// After a response has been read, undici can reuse the connection only in the next event loop iteration.
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
 async function received(request: IncomingMessage): Promise<Buffer> {
@@ -189,7 +189,7 @@ describe('post: Retry-After', () => {
     ['Mon, 01 Mar 2027 12:00:00 GMT', 86_400],
     ['Sun, 99 Mar 2026 12:01:00 GMT', null],
   ]
-  it(`T-WH-05 accepts seconds or a date, capped at one day; null if malformed or in the past (${table.length} values)`, async (t) => {
+  it(`T-WH-05 accepts seconds or a date, capped at one day; ignores malformed or past values (${table.length} values)`, async (t) => {
     const { origin } = await receiver(t, (request, response) => {
       const [header] = table[Number(request.url!.slice(1))]!
       request.resume().on('end', () => response.writeHead(503, { 'retry-after': header }).end())
@@ -261,7 +261,7 @@ describe('post: hostile responses', () => {
     assert.ok(!result.responseStart!.includes('aaaa'))
   })
 
-  it('keeps up to 4 KiB of the response headers of a failed call, without cookies', async (t) => {
+  it('stores up to 4 KiB of a failed call’s response headers, without cookies', async (t) => {
     const headers = { 'x-reason': 'broken', 'set-cookie': 'session=secret', 'x-long': 'a'.repeat(4_000) }
     const { origin } = await receiver(t, answering(500, { ...headers, 'x-last': 'b'.repeat(100) }, 'no'))
     const stored = JSON.parse(String((await sending(t)(origin)).responseHeaders))
@@ -269,7 +269,7 @@ describe('post: hostile responses', () => {
     assert.deepEqual([stored['set-cookie'], stored['x-last']], [undefined, undefined])
   })
 
-  it('replaces invalid bytes in the stored text, and omits NUL and a character cut off by the limit', async (t) => {
+  it('replaces invalid bytes in the stored text, and removes NUL and a character cut off by the limit', async (t) => {
     const bodies = [
       Buffer.from('a\0b\0'),
       Buffer.from([0x61, 0xff, 0x62]),
@@ -331,21 +331,21 @@ describe('post: hostile responses', () => {
     assert.equal((await empty('http://receiver.test/')).error, 'unreachable')
   })
 
-  it('applies the time limit to a name resolution that never ends', async (t) => {
+  it('applies the time limit to a name resolution that never completes', async (t) => {
     const post = sending(t, { lookup: () => new Promise(() => {}), connectTimeoutMs: 300 })
     const { error, durationMs } = await post('http://receiver.test/', { timeoutMs: 100 })
     assert.equal(error, 'unreachable')
     assert.ok(durationMs < 400, String(durationMs))
   })
 
-  it('applies the connection timeout to a TLS handshake that never ends', async (t) => {
+  it('applies the connection timeout to a TLS handshake that never completes', async (t) => {
     const { port } = await receiverTcp(t, (socket) => socket.resume())
     const { error, durationMs } = await sending(t, { connectTimeoutMs: 100 })(`https://127.0.0.1:${port}/`)
     assert.equal(error, 'unreachable')
     assert.ok(durationMs < 1900)
   })
 
-  it('never throws: returns an outcome even for invalid headers and a closed sender', async () => {
+  it('never throws, and returns an outcome even for invalid headers and a closed sender', async () => {
     const client = sender({ policy: open, timeoutMs: 1000, now: Date.now })
     const url = 'http://127.0.0.1:9/'
     assert.equal((await client.post({ url, headers: { 'bad name': 'x' }, body })).error, 'invalid request')
@@ -439,7 +439,7 @@ describe('post: blocked before any packet', () => {
     assert.equal(responses.length, 2)
   })
 
-  it('T-SSRF-04 tries the next checked address if the first one refuses the connection', async (t) => {
+  it('T-SSRF-04 tries the next verified address if the first one refuses the connection', async (t) => {
     const server = await receiver(t, answering(200))
     const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] }
     const post = sending(t, { policy, lookup: async () => [{ address: '::1' }, { address: '127.0.0.1' }] })
@@ -480,7 +480,7 @@ describe('post over TLS', () => {
     assert.equal((await post(`https://127.0.0.1:${server.port}/`)).delivered, true)
   })
 
-  it('reports the class tls for an unknown authority, a wrong name and a server without TLS', async (t) => {
+  it('reports the class tls for an untrusted authority, a wrong name and a server without TLS', async (t) => {
     const server = await secure(t)
     const plain = await receiver(t, answering(200))
     const trusting = sending(t, { lookup, ca: readFileSync(certificates.authorityFile, 'utf8') })

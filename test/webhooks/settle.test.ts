@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('is paused at once; some deliveries end at once, the others in batches, and none of them is sent', async () => {
+    it('is paused immediately: one batch of deliveries fails at once, the others later, and none are sent', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { status: 'paused' })
       assert.equal(await the.count('status', 'failed'), settledAtOnce)
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       assert.equal(await the.count('status', 'failed'), many - claimed.length)
     })
 
-    it('receives none of the waiting deliveries, even if it is active again before all of them have ended', async () => {
+    it('receives none of the waiting deliveries, even if it is active again before all of them have failed', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { status: 'paused' })
       await the.change(the.owner, the.id, { status: 'active' })
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       assert.equal(await the.count('status', 'pending'), claimed.length)
     })
 
-    it('is called only at its new URL after a change, and only for events that its scopes cover', async () => {
+    it('is called only at its new URL after a change, and only for events that the new scopes cover', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { callbackUrl: there })
       assert.equal(await the.count('status', 'failed'), settledAtOnce / 10)
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       )
     })
     /**
-     * Counts deliveries that were claimed before their rows got the new address; calls use the new one anyway.
+     * Counts claimed deliveries whose rows still have the old address. Their calls use the new address anyway.
      */
     const stillAtOldAddress = async (id: string) => {
       const claimed = db.read.selectFrom('deliveries').select('id').where('webhookId', '=', id)
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       return (await rows.execute()).length
     }
 
-    it('is deleted at once; some deliveries end at once, the others in batches, and none of them is sent', async () => {
+    it('is deleted immediately: one batch of deliveries fails at once, the others later, and none are sent', async () => {
       const the = await waiting()
       await the.unsubscribe(the.owner, the.id)
       assert.equal(await the.count('status', 'failed'), settledAtOnce)

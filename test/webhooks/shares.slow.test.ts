@@ -45,7 +45,7 @@ describe('share', () => {
     )
   })
 
-  it('grants no more slots than are free, and a pool’s last slot only to an owner that has no other in that pool', () => {
+  it('grants no more slots than are free, and a pool’s last slot only to an owner without another slot in that pool', () => {
     const underWay = fc.array(fc.record({ owner: owners, rank }), { maxLength: 100 })
     fc.assert(
       fc.property(size, rank, underWay, wishes, (slots, of, calls, wanted) => {
@@ -54,7 +54,7 @@ describe('share', () => {
         const grantedInAll = [...granted.values()].reduce((sum, count) => sum + count, 0)
         assert.ok(grantedInAll <= roomFor(before, of))
         if (!mayTake(before, 'a newcomer', of) || mayTake(left, 'a newcomer', of)) return
-        // In at least one exhausted pool, an owner must hold just one slot, which was granted by this call.
+        // The last slot of an exhausted pool must be the only one that its owner holds in that pool.
         const tookLast = (pool: number) => [...granted.keys()].some((owner) => left.held.get(owner)?.[pool] === 1)
         assert.ok(left.free.some((free, pool) => free <= 0 && tookLast(pool)))
       }),
@@ -75,7 +75,7 @@ describe('share', () => {
     )
   })
 
-  it('gives equal shares and leaves free slots for another owner, however many owners there are', () => {
+  it('grants equal shares and leaves free slots for another owner, regardless of the number of owners', () => {
     for (const owners of [1, 2, 4, 20, 100, 255]) {
       const wanted = new Map(Array.from({ length: owners }, (_, n) => [`owner ${n}`, 1_000]))
       const { granted, left } = share(slotsOf(512, []), 0, wanted)
@@ -86,7 +86,7 @@ describe('share', () => {
     }
   })
 
-  it('gives an owner more than an equal share if the other owner needs less', () => {
+  it('grants an owner more than an equal share if the other owner needs less', () => {
     const wanted = new Map([
       ['modest', 3],
       ['greedy', 1_000],
@@ -96,7 +96,7 @@ describe('share', () => {
     assert.ok((granted.get('greedy') ?? 0) > 200)
   })
 
-  it('gives failing endpoints at most half of the slots, and failing and untried endpoints together at most three quarters', () => {
+  it('grants failing endpoints at most half of the slots, and failing and untried endpoints together at most three quarters', () => {
     const many = new Map(Array.from({ length: 2_000 }, (_, n) => [`owner ${n}`, 10]))
     const sum = (of: ReadonlyMap<string, number>) => [...of.values()].reduce((one, other) => one + other, 0)
     const failing = share(slotsOf(512, []), 2, many)
@@ -107,7 +107,7 @@ describe('share', () => {
     assert.equal(roomFor(unknown.left, 0), 128)
   })
 
-  it('leaves some slots for failing and untried endpoints, however many endpoints respond', () => {
+  it('leaves some slots for failing and untried endpoints, regardless of the number of responsive endpoints', () => {
     const many = new Map(Array.from({ length: 2_000 }, (_, n) => [`owner ${n}`, 10]))
     const { left } = share(slotsOf(512, []), 0, many)
     assert.deepEqual([roomFor(left, 0), roomFor(left, 1), roomFor(left, 2)], [0, 32, 64])
@@ -149,7 +149,7 @@ forEachEngine((engine) => {
         await tx.insertInto('deliveryOwners').columns(['owner', 'rank', 'dueAt']).expression(due).execute()
       })
 
-    /** Claims deliveries until no more can be claimed; none of the calls ends. */
+    /** Claims deliveries until no more can be claimed, without completing any call. */
     async function claimAll(hands: number, flying: Due[] = []): Promise<Due[]> {
       for (;;) {
         const slots = slotsOf(hands, flying)
@@ -177,7 +177,7 @@ forEachEngine((engine) => {
       await node.stop(0)
     })
 
-    it('remain available for a healthy endpoint, even if more owners than slots have dead endpoints not called before', async () => {
+    it('remain available for a healthy endpoint, even if more owners than slots have dead, untried endpoints', async () => {
       const healthy = await waitingFor('answers.test', 1)
       const first = await start(async () => delivered)
       await first.settled()
@@ -193,7 +193,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('are at most half occupied by failing endpoints, however many endpoints and owners there are', async () => {
+    it('are at most half occupied by failing endpoints, regardless of the number of endpoints and owners', async () => {
       for (let n = 0; n < 30; n++) await waitingFor(`failing-${n}.test`, 3)
       await setRank(2, 1)
       const flying = await claimAll(32)
@@ -207,7 +207,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('go to the owner with the fewest calls when they become free', async () => {
+    it('are granted to the owner with the fewest calls when they become free', async () => {
       const large = await waitingFor('large.test', 40)
       const flying = await claimAll(16)
       const small = await waitingFor('small.test', 3)
@@ -218,7 +218,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(ownersOf), new Set([small.owner.ownerClient]))
     })
 
-    it('are filled in one pass, even if an owner at its limit has many endpoint queues due earlier', async () => {
+    it('are granted to a later owner in one pass, even if an owner at its limit has many endpoint queues due earlier', async () => {
       await waitingFor('crowd.test', 300)
       const flying = await claimAll(8)
       assert.ok(flying.length < 8)
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
       assert.deepEqual(limits.slice(0, 15), expected)
     })
 
-    it('also go to queues whose owner has no row, as in an earlier release, once they are a minute overdue', async () => {
+    it('are also granted to queues whose owner has no row, as in an earlier release, once they are a minute overdue', async () => {
       await waitingFor('revived.test', 2)
       await db.write((tx) => tx.deleteFrom('deliveryOwners').execute())
       assert.equal((await claimAll(8)).length, 0)

@@ -11,14 +11,14 @@ const start = Date.parse('2026-03-01T12:30:00.000Z')
 const hourMs = 3_600_000
 
 forEachEngine((engine) => {
-  describe('statistics of a webhook', () => {
+  describe('the statistics of a webhook', () => {
     let db: Database
     const clock = { now: start }
     const { one, fan } = dispatching(engine, clock, (opened) => {
       db = opened
     })
 
-    /** Creates an endpoint and calls it once; `call` makes another call, and `read` returns the statistics. */
+    /** Creates an endpoint and makes a first call. `call` makes another call, and `read` returns the statistics. */
     async function endpoint(first: CallOutcome) {
       let outcome = first
       const the = await one(() => outcome, { schedule: [0] })
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       assert.deepEqual([after.failingSince, after.consecutiveFailures, after.attempts], [undefined, 0, 4])
     })
 
-    it('estimate p50 and p95 latencies within the duration ranges of the attempts', async () => {
+    it('estimate p50 and p95 latencies to within the histogram ranges of the attempts', async () => {
       const { call, read } = await endpoint(took(30))
       for (let n = 0; n < 8; n += 1) await call(took(30))
       await call(took(60_000))

@@ -62,7 +62,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('is repeated with the same number if its sender died before recording the outcome', async () => {
+    it('is repeated with the same number if its sender crashed before recording the outcome', async () => {
       const { promise: never } = Promise.withResolvers<typeof delivered>()
       let response: () => typeof delivered | Promise<typeof delivered> = () => never
       const the = await one(() => response())
@@ -81,7 +81,7 @@ forEachEngine((engine) => {
       await lost.stop(0)
     })
 
-    it('changes nothing if its lease has expired and another sender has delivered meanwhile (F-ZOMBIE)', async () => {
+    it('changes nothing if its lease has expired and another sender has since delivered (F-ZOMBIE)', async () => {
       const stale = Promise.withResolvers<typeof failed>()
       let response: () => typeof failed | Promise<typeof failed> = () => stale.promise
       const the = await one(() => response())
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       assert.equal(the.sent.length, 1)
     })
 
-    it('is released at once if the stopping service cannot finish it in time, and is then made again', async () => {
+    it('is released if the service stops before it completes, and is then repeated', async () => {
       const { promise: never } = Promise.withResolvers<typeof delivered>()
       let response: () => typeof delivered | Promise<typeof delivered> = () => never
       const the = await one(() => response())
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('does not count if an internal error prevents it: the error is logged, and the attempt is made a minute later', async () => {
+    it('does not count if an internal error prevents it: the error is logged, and the attempt is retried a minute later', async () => {
       const reported: unknown[] = []
       const the = await one(delivered, { onError: (error) => reported.push(error), limits: { ...limitsOfOne } })
       const other = await the.emit(the.owner)
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent.length, reported.length, (await the.row()).status], [2, 1, 'delivered'])
     })
 
-    it('ends the webhook’s other deliveries if the response is 410', async () => {
+    it('fails the webhook’s other deliveries if the response is 410', async () => {
       const the = await one(gone, { limits: { ...limitsOfOne } })
       const other = await the.emit(the.owner)
       await fan(batch([{ eventId: other.id }]))
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal((await the.webhook(the.webhookId)).failingSince, null)
     })
 
-    it('and a concurrent deletion of the webhook both succeed, in any order (T-WH-07)', async () => {
+    it('and a concurrent deletion of the webhook both succeed, in either order (T-WH-07)', async () => {
       for (const outcome of [failed, delivered, gone]) {
         const all = await Promise.all(Array.from({ length: 10 }, () => one(outcome)))
         const sender = await dispatch(async () => outcome)
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('counts even if the delivery is redelivered while the call is in flight; the redelivery is still sent', async () => {
+    it('counts even if a redelivery is requested while the call is in flight; the redelivery is still sent', async () => {
       const slow = Promise.withResolvers<typeof delivered>()
       const the = await one(() => (the.sent.length === 1 ? slow.promise : delivered))
       const sender = await dispatch(the.post)
@@ -241,7 +241,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.deliveries(event.id), [])
     })
 
-    it('is retried on the full schedule again after a manual redelivery; an unknown delivery is ignored', async () => {
+    it('is retried on the full schedule again after a manual redelivery', async () => {
       const the = await one(failed, { schedule: [0, 10] })
       await the.run()
       clock.now = start + 10_000

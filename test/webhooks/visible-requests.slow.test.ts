@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await isShown(asNorth(''), path), hidden)
     })
 
-    it('200 without the request for an owner who lost access to the row or whose token has no read scope', async () => {
+    it('200 without the request for an owner who lost access to the row, or whose token lacks the read scope', async () => {
       await send(people.tokens.owner, 'POST', '/notes', { tenant: 'north', text: 'a note' })
       const path = await failedDelivery('note.created')
       const narrow = token('webhooks:read', 'cli_app', String(people.ids.owner))
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await isShown(people.tokens.owner, path), [true, true])
     })
 
-    it('200 with the request of a report event only for its owner, and of a test also for administrators', async () => {
+    it('200 with the request of a report event only for its owner, but with that of a test for administrators too', async () => {
       await send(people.tokens.owner, 'POST', '/api/reports', { reportType: 'activity', format: 'csv' })
       const report = await failedDelivery('report.completed')
       assert.deepEqual(await isShown(people.tokens.owner, report), [true, true])
