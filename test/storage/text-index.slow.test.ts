@@ -187,7 +187,7 @@ onSqlite((engine) => {
       db = await open()
       for (let id = 1; id <= 5; id++) await rename(db, id, 'Other')
       await add(db, 'x1', 'x2', 'x3', 'x4', 'x5', 'x6')
-      // Searches until the index has been updated, so that it does not match the copy.
+      // Searches until the index has been updated and differs from the copy.
       for (let token = await tokenOf(db), now = token; now === token; now = await tokenOf(db)) await found(db, 'other')
       await db.close()
       copyFileSync(`${path}-copy`, path)

@@ -103,7 +103,7 @@ onSqlite((engine) => {
   const successorsOf = (answer: Answer) => links(answer).filter((link) => link.includes('successor-version'))
 
   for (const prefix of ['/v1', '']) {
-    describe(`a deprecated version at ${prefix || 'paths without a prefix'} (T-API-07)`, () => {
+    describe(`a deprecated version at ${prefix || 'the bare paths'} (T-API-07)`, () => {
       before(async () => {
         // Recreates the products, because some requests delete or change them.
         await service.db.write(async (tx) => {

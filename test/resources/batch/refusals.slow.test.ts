@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('409 for a duplicate that the caller could store, 403 for one that the access rules forbid', async () => {
+    it('409 for a duplicate that the access rules allow, 403 for one that they forbid', async () => {
       await service.api.batch([post('entries', { tenant: 'north', code: 'taken' })])
       for (const [tenant, status, field] of [
         ['south', 409, 'items.1.body.code'],

@@ -40,7 +40,7 @@ const sampleOf = (field: string) => fc.constantFrom(...(values[field] as unknown
 const body = fc.record(Object.fromEntries(Object.keys(values).map((field) => [field, sampleOf(field)])), {
   requiredKeys: [],
 })
-/** A body that is mostly valid, so that most writes store something. */
+/** A valid body, with changes that most writes can store. */
 const valid = fc.record(
   {
     customerId: fc.constantFrom(1, 2, 3),
