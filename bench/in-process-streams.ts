@@ -10,7 +10,7 @@ import { insertProducts, priceOf } from './service.ts'
  * the products. Prints the median of each, and of the ratios of adjacent rounds.
  */
 const many = process.argv[3] === 'many'
-const [rounds, perRound, rows, names, streams] = [15, 4_000, 10_000, 100, 1_000]
+const [rounds, perRound, rows, written, names, streams] = [15, 4_000, 100_000, 2_560, 100, 1_000]
 const nameOf = (id: number) => `Watched ${id % names}`
 const common = ['host', 'localhost', 'x-forwarded-proto', 'https', 'authorization', authorization]
 const raw = [...common, 'content-type', 'application/json']
@@ -18,7 +18,7 @@ const raw = [...common, 'content-type', 'application/json']
 let sent = 0
 const requestAt = () => {
   const at = sent++
-  const id = 1 + ((at * 7_919) % rows)
+  const id = 1 + (((at % written) * 7_919) % rows)
   const body = Buffer.from(JSON.stringify({ name: nameOf(id), price: priceOf(at) }))
   return { method: 'PUT' as const, path: `/products/${id}`, raw: [...raw, 'content-length', String(body.length)], body }
 }

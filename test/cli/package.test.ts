@@ -65,7 +65,7 @@ function packed(): Promise<Packed> {
 async function installed(t: TestContext): Promise<boolean> {
   const { filename: tarball } = await packed()
   writeFileSync(join(app, 'package.json'), '{ "private": true, "type": "module" }')
-  const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--omit=dev']
+  const flags = ['--prefer-offline', '--fetch-retries=1', '--no-audit', '--no-fund', '--omit=dev']
   const done = await npm(['install', join(root, tarball), ...flags], app)
   if (done.code !== 0 && unreachable.test(done.stderr)) {
     t.skip(`the registry cannot be reached: ${done.stderr.split('\n')[0]}`)

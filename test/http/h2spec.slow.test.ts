@@ -31,12 +31,15 @@ const ofNodeJs = [
   'Sends multiple WINDOW_UPDATE frames increasing the flow control window to above 2^31-1 on a stream',
 ]
 
+/** A deviation counts if it is found in every run. */
+const maxRuns = 4
+
 const skip = spawnSync('h2spec', ['--version']).error ? 'h2spec is not installed' : false
 
 /** Runs h2spec; returns its output, and the deviations that are not those of Node.js. */
-async function h2spec(port: number, timeoutSeconds: number) {
-  const target = ['-h', '127.0.0.1', '-p', `${port}`, '--tls', '--insecure', '--path', '/livez']
-  const child = spawn('h2spec', [...target, '--timeout', `${timeoutSeconds}`], { stdio: ['ignore', 'pipe', 'inherit'] })
+async function h2spec(port: number) {
+  const options = ['-h', '127.0.0.1', '-p', `${port}`, '--tls', '--insecure', '--path', '/livez', '--timeout', '3']
+  const child = spawn('h2spec', options, { stdio: ['ignore', 'pipe', 'inherit'] })
   const [output] = await Promise.all([text(child.stdout), once(child, 'close')])
   const failed = [...output.matchAll(/^ *× \d+: (.+)$/gm)].map(([, what]) => String(what))
   return { output, deviations: failed.filter((what) => !ofNodeJs.includes(what)) }
@@ -53,15 +56,19 @@ onSqlite((engine) => {
       const sessions = serveHttp2(app.server, { ...about, handle: app.routing })
       await app.listen({ port: 0, host: '127.0.0.1' })
       const { port } = app.server.address() as AddressInfo
-      let result = await h2spec(port, 3)
-      // On a busy machine, correct responses may take longer than 3 seconds.
-      if (result.deviations.length > 0) result = await h2spec(port, 20)
+      let { deviations, output } = await h2spec(port)
+      // On a busy machine, some requests of h2spec arrive in parts and are answered too early or too late for it.
+      for (let run = 2; deviations.length > 0 && run <= maxRuns; run++) {
+        const repeated = await h2spec(port)
+        deviations = deviations.filter((what) => repeated.deviations.includes(what))
+        output = repeated.output
+      }
       sessions.cut()
       await app.close()
       await db.close()
       rmSync(folder, { recursive: true })
-      assert.match(result.output, /\d+ tests, \d+ passed/)
-      assert.deepEqual(result.deviations, [], result.output)
+      assert.match(output, /\d+ tests, \d+ passed/)
+      assert.deepEqual(deviations, [], output)
     })
   })
 })

@@ -7,10 +7,12 @@ import { forEachEngine } from '../support/engines.ts'
 
 const createdAt = '2026-01-01T00:00:00.000Z'
 
-const update = (id: number, revision: number, text = `text ${revision}`): NewChange => ({
-  ...{ noun: 'note', change: 'updated', id, createdAt },
-  before: { id, revision: revision - 1, text: 'old', kept: 1 },
-  after: { id, revision, text, kept: 1 },
+const rowOf = (id: number, revision: number, text = `text ${revision}`) => ({ id, revision, text })
+
+const update = (id: number, revision: number, text?: string): NewChange => ({
+  ...{ noun: 'note', change: 'updated', id, revision, createdAt },
+  before: JSON.stringify(rowOf(id, revision - 1)),
+  after: JSON.stringify(rowOf(id, revision, text)),
 })
 
 forEachEngine((engine) => {
@@ -47,17 +49,17 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('stores of a row before an update only the changed members', async () => {
+    it('contains the row before and after each change', async () => {
       const { at } = await log.head()
-      await write(update(1, 8))
-      const [entry] = await log.after(at)
+      await write({ ...update(1, 1), change: 'created', before: null }, update(1, 2))
+      await write({ ...update(1, 2), change: 'deleted', after: null, before: JSON.stringify(rowOf(1, 2)) })
+      const logged = (await log.after(at)).flatMap(({ changes }) => changes)
       assert.deepEqual(
-        entry?.changes.map(({ before, after }) => [before, after]),
+        logged.map(({ change, before, after }) => [change, before, after]),
         [
-          [
-            { revision: 7, text: 'old' },
-            { id: 1, revision: 8, text: 'text 8', kept: 1 },
-          ],
+          ['created', null, rowOf(1, 1)],
+          ['updated', rowOf(1, 1), rowOf(1, 2)],
+          ['deleted', rowOf(1, 2), null],
         ],
       )
     })
@@ -96,7 +98,7 @@ forEachEngine((engine) => {
         await write(update(5, 1))
         await write(update(5, 2))
         assert.deepEqual(await rowAt(5, 2), update(5, 2).after)
-        assert.deepEqual([await rowAt(5, 1), await rowAt(5, 3), await rowAt(5, 2, 'other')], Array(3).fill(undefined))
+        assert.deepEqual([await rowAt(5, 1), await rowAt(5, 3), await rowAt(5, 2, 'other')], Array(3).fill(null))
       })
 
       it('returns the row as the same transaction has left it', async () => {
@@ -115,19 +117,19 @@ forEachEngine((engine) => {
           throw new Error('refused')
         })
         await assert.rejects(failing, /^Error: refused$/)
-        assert.equal(await rowAt(7, 2), undefined)
+        assert.equal(await rowAt(7, 2), null)
         assert.deepEqual(await rowAt(7, 1), update(7, 1).after)
       })
 
       it('returns no deleted row', async () => {
         await write(update(8, 1))
         await write({ ...update(8, 2), change: 'deleted', after: null })
-        assert.equal(await rowAt(8, 1), undefined)
+        assert.equal(await rowAt(8, 1), null)
       })
 
-      it('returns no row whose change has more than 1,024 characters', async () => {
+      it('returns no row that has more than 1,024 characters', async () => {
         await write(update(9, 1, 'x'.repeat(1_024)))
-        assert.equal(await rowAt(9, 1), undefined)
+        assert.equal(await rowAt(9, 1), null)
       })
     })
   })

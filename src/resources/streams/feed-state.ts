@@ -10,8 +10,8 @@ import type { Watches } from './watches.ts'
  * committed.
  */
 export const feedPollMs = 100
-/** The next read is delayed by this for each stream that was written to, so that writing takes a small part of the time. */
-const delayPerWriteMs = 0.3
+/** The next read is delayed by this for each stream that was written to, so that writes to streams take about 5 % of a core. */
+const delayPerWriteMs = 0.5
 const maxFeedPollMs = 500
 /** The interval at which each stream's token, access rules and filters are evaluated again. */
 export const feedCheckMs = 5_000

@@ -26,15 +26,14 @@ export type RecordChange = (
 export function changeLogger(db: Database, declaration: Declaration, factsOf: FactsOf): RecordChange {
   const { noun, access, writeOnly } = declaration
   // Write-only fields are logged only if there are access rules, which may compare them.
-  const withoutSecrets: FactsOf =
-    access || writeOnly.length === 0
-      ? factsOf
-      : async (tx, row) =>
-          factsOf(tx, Object.fromEntries(Object.entries(row).filter(([name]) => !writeOnly.includes(name))))
+  const readableFields = (row: Readonly<Record<string, unknown>>) =>
+    Object.fromEntries(Object.entries(row).filter(([name]) => !writeOnly.includes(name)))
+  const loggedOf = (tx: Queryable, row: Readonly<Record<string, unknown>>) =>
+    access ? factsOf(tx, row) : writeOnly.length > 0 ? readableFields(row) : { ...row }
   const { rowLog } = db
   const committed = committedRow(db, declaration)
   /**
-   * Returns a row at a revision that precedes the current change. If the log does not have it in memory, it is usually
+   * Returns the JSON text of a row at a revision that precedes the current change. If the log does not have it in memory, it is usually
    * the committed row, which other connections still see. Returns the committed row also if it is older, because then the
    * transaction has changed the row several times; null if it is newer.
    */
@@ -42,12 +41,13 @@ export function changeLogger(db: Database, declaration: Declaration, factsOf: Fa
     const logged = rowLog.loggedRow(tx, noun, id, revision)
     if (logged) return logged
     const row = await committed(id)
-    return row && Number(row.revision) <= revision ? withoutSecrets(tx, row) : null
+    return row && Number(row.revision) <= revision ? JSON.stringify(await loggedOf(tx, row)) : null
   }
   return async (tx, change, row, now) => {
     const { id, revision = 0 } = row
-    const entry = { noun, change, id, createdAt: now }
-    const current = await withoutSecrets(tx, { ...row })
+    const entry = { noun, change, id, revision, createdAt: now }
+    const logged = loggedOf(tx, row)
+    const current = JSON.stringify(logged instanceof Promise ? await logged : logged)
     if (change === 'deleted') {
       const removed = (await before(tx, id, revision)) ?? current
       return rowLog.add(tx, { ...entry, before: removed, after: null })

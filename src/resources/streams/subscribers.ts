@@ -134,9 +134,5 @@ export async function positionOf(log: ChangeLogReader, eventId: string) {
 /** Returns a logged change. */
 export function changeOf(logged: LoggedChange): Change {
   const { at, change, id, before, after } = logged
-  return {
-    ...{ at, eventId: eventIdOf(logged), change, rowId: String(id), after, texts: new Map() },
-    // An update is logged with the members that it changed.
-    before: before && { ...after, ...before },
-  }
+  return { at, eventId: eventIdOf(logged), change, rowId: String(id), before, after, texts: new Map() }
 }

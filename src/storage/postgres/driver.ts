@@ -10,7 +10,7 @@ import {
   type Queryable,
   type ReadOnlyDatabase,
 } from '../database.ts'
-import { insertEntry, newTag, type PendingChange, rowLog } from '../row-changes/row-log.ts'
+import { insertEntry, type NewChange, newTag, rowLog } from '../row-changes/row-log.ts'
 import type { SetTimer } from '../scans/scan.ts'
 import { type ScannerOptions, scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
@@ -154,7 +154,7 @@ interface Access {
   names: Map<string, string> | null
   onCommit: OnCommit
   /** The changes that each transaction has logged so far. */
-  pending: WeakMap<Queryable, PendingChange[]>
+  pending: WeakMap<Queryable, NewChange[]>
 }
 
 /**
@@ -187,14 +187,15 @@ function accessTo({ pool, names, onCommit, pending }: Access) {
   const rows = rowLog({ pendingIn, insert: prepare(insertEntry(read)).in, tag: newTag(randomUUID) })
   const write: Database['write'] = async (unit) => {
     const beganMs = performance.now()
-    const changes: PendingChange[] = []
+    const changes: NewChange[] = []
     const result = await read.transaction().execute(async (tx) => {
       pending.set(tx, changes)
       const value = await unit(tx)
       if (changes.length > 0) await rows.write(tx)
       return value
     })
-    rows.committed(changes)
+    // Without the entries, because transactions do not commit in the order of `seq`.
+    rows.committed(changes, [])
     onCommit(1, (performance.now() - beganMs) / 1_000)
     return result
   }

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
-import { type LoggedFields, maxPerEntry } from './row-log.ts'
+import type { LogEntry, LoggedFields } from './recent-entries.ts'
+import { maxPerEntry } from './row-log.ts'
 
 /** A logged change. `at` is its position, which follows the order in which changes were committed. */
 export interface LoggedChange extends LoggedFields {
@@ -16,9 +17,8 @@ export interface LogPosition {
   tag: string
 }
 
-/** An entry of the log, at the position of its last change. */
-interface LogEntry extends LogPosition {
-  /** The changes after the requested position, oldest first. */
+/** The changes in one entry after the requested position, oldest first, and the position of the last one. */
+interface EntryAfter extends LogPosition {
   changes: LoggedChange[]
 }
 
@@ -29,7 +29,7 @@ export interface ChangeLogReader {
   /** Returns the position of a change and the `seq` of its entry; undefined if the log does not contain it. */
   find: (at: number, tag: string) => Promise<(LogPosition & { seq: number }) | undefined>
   /** Returns the next entries with changes after a position, at most `maxRead`. */
-  after: (at: number) => Promise<LogEntry[]>
+  after: (at: number) => Promise<EntryAfter[]>
   /** Returns the number of the last transaction, for `hasMore`. */
   lastCommit: () => number
   /** Returns false if certainly no change has been logged since this transaction. */
@@ -51,10 +51,10 @@ export function changeLogReader(db: Database): ChangeLogReader {
   const { commitsInOrder } = db.engine
   const number = commitsInOrder ? sql.ref<number>('seq') : sql.ref<number>('position')
   const entries = db.read.selectFrom('rowChanges')
-  const page = sql<StoredEntry>`
-    select ${number} as number, tag, changes from row_changes
+  const page = sql<LogEntry>`
+    select ${number} as seq, tag, changes from row_changes
     where ${number} >= ${0} order by ${number} limit ${sql.lit(maxRead)}`
-  const next = db.prepare<StoredEntry>({ compile: () => page.compile(db.read.withoutPlugins()) })
+  const next = db.prepare<LogEntry>({ compile: () => page.compile(db.read.withoutPlugins()) })
   return {
     head: async () => {
       if (!commitsInOrder) await numberAll(db)
@@ -72,24 +72,21 @@ export function changeLogReader(db: Database): ChangeLogReader {
     },
     after: async (at) => {
       if (!commitsInOrder) await numberAll(db)
-      return (await next.all([numberOf(at + 1)])).map((stored) => entryAfter(at, stored))
+      // The entry that contains `at` may continue after it.
+      const first = numberOf(at + 1)
+      const recent = db.rowLog.entriesAfter(first - 1)
+      if (recent.length > 0) return recent.slice(0, maxRead).map((entry) => entryAfter(at, entry))
+      return (await next.all([first])).map((entry) => entryAfter(at, entry))
     },
     lastCommit: () => db.changes?.last() ?? 0,
     hasMore: (since) => db.changes === null || db.changes.lastOf('row_changes') > since,
   }
 }
 
-interface StoredEntry {
-  number: number
-  tag: string
-  changes: string
-}
-
-function entryAfter(after: number, { number, tag, changes }: StoredEntry): LogEntry {
-  const all: LoggedFields[] = JSON.parse(changes)
-  const end = endOf(number)
-  const first = end - all.length + 1
-  const logged = all.map((fields, at) => ({ ...fields, at: first + at, tag }))
+function entryAfter(after: number, { seq, tag, changes }: LogEntry): EntryAfter {
+  const logged: LoggedChange[] = JSON.parse(changes)
+  const end = endOf(seq)
+  for (const [index, change] of logged.entries()) Object.assign(change, { at: end - logged.length + 1 + index, tag })
   return { at: end, tag, changes: logged.filter(({ at }) => at > after) }
 }
 

@@ -1,30 +1,22 @@
-import { type Compilable, type Kysely, sql } from 'kysely'
+import type { Compilable, Kysely } from 'kysely'
 import type { RowId } from '../ids.ts'
 import type { Tables } from '../tables/tables.ts'
+import { type LogEntry, type LoggedFields, recentEntries } from './recent-entries.ts'
 
 /** A change to log. */
 export interface NewChange {
   noun: string
   change: LoggedFields['change']
   id: RowId
-  /** The row before the change; null if it did not exist or is not known. */
-  before: Members | null
-  /** The row after the change; null for a deletion. */
-  after: Members | null
+  /** The revision of the row after the change; before it, if it is a deletion. */
+  revision: number
+  /** The row before the change as JSON text; null if it did not exist or is not known. */
+  before: string | null
+  /** The row after the change as JSON text; null for a deletion. */
+  after: string | null
   createdAt: string
 }
 
-/** A change as stored in the log. */
-export interface LoggedFields {
-  noun: string
-  change: 'created' | 'updated' | 'deleted'
-  id: RowId
-  /** For an update, only the members that differ from `after`. */
-  before: Members | null
-  after: Members | null
-}
-
-type Members = Readonly<Record<string, unknown>>
 type Transaction = Kysely<Tables>
 
 /** The log of changes to rows, for event streams. A transaction that rolls back logs nothing. */
@@ -32,23 +24,19 @@ export interface RowLog {
   /** Logs a change in the transaction that makes it. A transaction writes its changes together, just before it commits. */
   add: (tx: Transaction, change: NewChange) => void
   /**
-   * Returns a row from memory: as the transaction has logged it, or else at this revision, if a recent transaction on this
-   * connection has logged it. Undefined for all others.
+   * Returns the JSON text of a row from memory: as the transaction has logged it, or else at this revision, if a recent
+   * transaction on this connection has logged it. Null for all others.
    */
-  loggedRow: (tx: Transaction, noun: string, id: RowId, revision: number) => Members | undefined
-}
-
-/** A logged change that is not written yet. */
-export interface PendingChange extends Pick<NewChange, 'noun' | 'id' | 'after' | 'createdAt'> {
-  /** The change as JSON text (`LoggedFields`). */
-  text: string
+  loggedRow: (tx: Transaction, noun: string, id: RowId, revision: number) => string | null
+  /** Returns the entries that follow the entry with this `seq`, as far as they are in memory. */
+  entriesAfter: (seq: number) => readonly LogEntry[]
 }
 
 interface RowLogOptions {
   /** Returns the changes that a transaction has logged so far. */
-  pendingIn: (tx: Transaction) => PendingChange[]
+  pendingIn: (tx: Transaction) => NewChange[]
   /** Runs `insertEntry` with the values of its columns. */
-  insert: (tx: Transaction, values: readonly unknown[]) => Promise<unknown>
+  insert: (tx: Transaction, values: readonly unknown[]) => Promise<{ rows: { seq: number }[] }>
   /** See `newTag`. */
   tag: string
 }
@@ -59,65 +47,57 @@ export const newTag = (randomUuid: () => string): string => randomUuid().slice(0
 /** The maximum number of changes in an entry of the log. */
 export const maxPerEntry = 16
 
-/** The number of rows that fit in memory: one for each remainder of an id. Longer changes, as JSON text, are not kept. */
+/** The number of rows in memory: one for each remainder of an id. Longer rows, as JSON text, are not kept. */
 const [slots, maxKeptLength] = [8_192, 1_024]
 
 /** Returns the statement that inserts an entry of the log: its tag, its changes and the time of the first one. */
-export const insertEntry = (db: Kysely<Tables>): Compilable<never> => ({
-  compile: () =>
-    sql<never>`insert into row_changes (tag, changes, created_at) values (${''}, ${''}, ${''})`.compile(db),
-})
+export const insertEntry = (db: Kysely<Tables>): Compilable<{ seq: number }> =>
+  db.insertInto('rowChanges').values({ tag: '', changes: '', createdAt: '' }).returning('seq')
 
 /**
  * Creates the log of a database. Its transactions must call `write` before they commit, and `committed` with the
- * same changes afterwards.
+ * same changes afterwards, and with the entries that `write` returned if entries are committed in the order of `seq`.
  */
 export function rowLog({ pendingIn, insert, tag }: RowLogOptions) {
-  const kept: (Pick<NewChange, 'noun' | 'id' | 'after'> | undefined)[] = Array(slots).fill(undefined)
+  const recent = recentEntries()
+  const kept: (Pick<NewChange, 'noun' | 'id' | 'revision' | 'after'> | undefined)[] = Array(slots).fill(undefined)
   const log: RowLog = {
-    add: (tx, { noun, change, id, before, after, createdAt }) => {
-      const fields: LoggedFields = { noun, change, id, before: changedMembers(before, after), after }
-      const text = JSON.stringify(fields)
-      pendingIn(tx).push({ noun, id, after, createdAt, text })
-    },
+    add: (tx, change) => void pendingIn(tx).push(change),
     loggedRow: (tx, noun, id, revision) => {
-      const own = pendingIn(tx).findLast((pending) => pending.id === id && pending.noun === noun)
+      const own = pendingIn(tx).findLast((change) => change.id === id && change.noun === noun)
       if (own?.after) return own.after
       const found = kept[slotOf(id)]
-      const isFound = found?.id === id && found.noun === noun && found.after?.revision === revision
-      return isFound ? (found.after ?? undefined) : undefined
+      return found?.id === id && found.noun === noun && found.revision === revision ? found.after : null
     },
+    entriesAfter: recent.after,
   }
   return {
     ...log,
-    write: async (tx: Transaction): Promise<void> => {
+    write: async (tx: Transaction): Promise<LogEntry[]> => {
       const pending = pendingIn(tx)
+      const written: LogEntry[] = []
       for (let at = 0; at < pending.length; at += maxPerEntry) {
         const entry = pending.slice(at, at + maxPerEntry)
-        await insert(tx, [tag, `[${entry.map(({ text }) => text).join()}]`, entry[0]?.createdAt])
+        const text = `[${entry.map(textOf).join()}]`
+        const { rows } = await insert(tx, [tag, text, entry[0]?.createdAt])
+        const [{ seq }] = rows as [{ seq: number }]
+        written.push({ seq, tag, changes: text })
       }
+      return written
     },
-    committed: (changes: readonly PendingChange[]): void => {
-      for (const { noun, id, after, text } of changes)
-        kept[slotOf(id)] = text.length > maxKeptLength ? undefined : { noun, id, after }
+    committed: (changes: readonly NewChange[], written: readonly LogEntry[]): void => {
+      for (const { noun, id, revision, after } of changes) {
+        const isKept = after !== null && after.length <= maxKeptLength
+        kept[slotOf(id)] = isKept ? { noun, id, revision, after } : undefined
+      }
+      for (const entry of written) recent.add(entry)
     },
   }
 }
+
+/** Returns the JSON text of a change (`LoggedFields`). */
+const textOf = ({ noun, change, id, before, after }: NewChange): string =>
+  `{"noun":${JSON.stringify(noun)},"change":"${change}","id":${JSON.stringify(id)},"before":${before},"after":${after}}`
 
 /** Returns the slot of a row. The last digits of a UUID are random. */
 const slotOf = (id: RowId): number => (typeof id === 'number' ? id : Number.parseInt(id.slice(-4), 16)) % slots
-
-/**
- * Returns the members of a row that differ from those after an update; null for members that the row did not have. Before a
- * deletion, returns all members.
- */
-function changedMembers(before: Members | null, after: Members | null): Members | null {
-  if (before === null || after === null) return before
-  const changed: Record<string, unknown> = {}
-  for (const name of Object.keys(after)) if (!(name in before)) changed[name] = null
-  for (const name of Object.keys(before)) {
-    const value = before[name] ?? null
-    if (value !== (after[name] ?? null)) changed[name] = value
-  }
-  return changed
-}

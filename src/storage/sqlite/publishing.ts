@@ -1,5 +1,6 @@
 import type { Database, Queryable } from '../database.ts'
-import { insertEntry, type PendingChange, rowLog } from '../row-changes/row-log.ts'
+import type { LogEntry } from '../row-changes/recent-entries.ts'
+import { insertEntry, type NewChange, rowLog } from '../row-changes/row-log.ts'
 import type { ChangeLog } from './changes.ts'
 import type { SharedReads } from './shared-reads.ts'
 
@@ -31,7 +32,8 @@ type PendingChanges = ReturnType<typeof pendingChanges>
 
 /** Returns the log of changes to rows, and what group commit does with those of its current transaction. */
 export function pendingChanges(tx: Queryable, { prepare, tag }: Pick<Database, 'prepare'> & { tag: string }) {
-  const pending: PendingChange[] = []
+  const pending: NewChange[] = []
+  let written: LogEntry[] = []
   const insert = prepare(insertEntry(tx))
   const log = rowLog({ pendingIn: () => pending, insert: insert.in, tag })
   return {
@@ -41,9 +43,11 @@ export function pendingChanges(tx: Queryable, { prepare, tag }: Pick<Database, '
       return () => void pending.splice(length)
     },
     write: async () => {
-      if (pending.length > 0) await log.write(tx)
+      written = pending.length > 0 ? await log.write(tx) : []
     },
-    committed: () => log.committed(pending.splice(0)),
+    committed: () => {
+      if (pending.length > 0) log.committed(pending.splice(0), written)
+    },
     drop: () => void pending.splice(0),
   }
 }

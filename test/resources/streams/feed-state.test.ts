@@ -16,8 +16,8 @@ function pauseAfter(writes: number): number | undefined {
 describe('the feed', () => {
   for (const [writes, ms] of [
     [0, 100],
-    [300, 100],
-    [1_000, 300],
+    [200, 100],
+    [600, 300],
     [10_000, 500],
   ] as const) {
     it(`reads the log again ${ms} ms after it has sent events to ${writes} streams`, () => {
