@@ -79,8 +79,8 @@ export function meterOf(pid: number) {
       }
     },
     /**
-     * Returns the use of the server core by the process and by others, as shares of wall time, and the process's CPU
-     * time per row in µs.
+     * Returns how much of the server core the process and other processes used, as fractions of wall time, and the
+     * process's CPU time per row in µs.
      */
     read: (rows: number) => {
       const wall = performance.now() - start.wall

@@ -7,5 +7,5 @@ const checked = hooks(notes, {
   },
 })
 
-/** The service of `notes.ts` with a hook. */
+/** The service of `notes.ts` with a `created` hook. */
 export default service({ resources: [notes], code: { checked } })

@@ -22,7 +22,7 @@ function countNotes(databaseFile: string): number {
   return row.notes
 }
 
-/** Compares POST requests to a collection with a `created` hook and to the same collection without code. */
+/** Compares POST requests to the same collection with and without a `created` hook. */
 export const hookRow: Measurement = {
   name,
   measure: async (bench) => {

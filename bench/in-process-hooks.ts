@@ -5,9 +5,9 @@ import plain from './notes.ts'
 import { openSandbox } from './sandbox.ts'
 
 /**
- * Measures the CPU time of POST with and without a `created` hook in one process, without a network: from the parsed
- * request to the write of the response, with the commit. Rounds of both alternate. Prints the median of each, and of the
- * ratios of adjacent rounds.
+ * Compares the CPU time of POST with and without a `created` hook in one process, without a network. The measured time
+ * starts with the parsed request, ends with the written response, and includes the commit. Alternates between both
+ * variants, and prints the median of each and the median ratio of adjacent rounds.
  */
 const [rounds, perRound, distinct] = [15, 4_000, 256]
 const raw = [

@@ -19,7 +19,7 @@ import { requestLog } from '../src/traffic/request-log.ts'
 import { testApp } from '../test/support/app.ts'
 import { rulesOf } from '../test/support/limits.ts'
 
-/** A request without a network. `raw` has the names and values of its fields in turn. */
+/** A request to pass to a server without a network. `raw` alternates header names and values, like `rawHeaders`. */
 export interface InProcessRequest {
   method: 'GET' | 'POST' | 'PUT'
   path: string
@@ -29,7 +29,7 @@ export interface InProcessRequest {
 
 const copy = Buffer.alloc(1_048_576)
 
-/** Returns a connection that copies what is written to it, as the kernel would. */
+/** Returns a fake socket. Like the kernel, it copies everything that is written to it. */
 function sink(): Socket {
   const write = (data: string | Uint8Array, encoding: unknown, done: unknown) => {
     if (typeof data === 'string') copy.write(data, encoding === 'latin1' ? 'latin1' : 'utf8')
@@ -69,7 +69,7 @@ function receive(
     request.push(null)
     request.complete = true
   }
-  // Node.js reads the field Expect of each request, which makes it collect all fields.
+  // Like Node.js, check for Expect: the first access to `headers` parses all fields, and that time is measured.
   if (request.headers.expect === undefined) server.emit('request', request, response)
 }
 
@@ -131,14 +131,14 @@ interface ServiceOptions {
   /** The folder of the database. */
   folder: string
   definition?: Definition
-  /** Scopes of the caller. */
+  /** The caller's scopes. */
   scopes: readonly string[]
   fill?: (db: Database) => Promise<void>
 }
 
 /**
- * Starts a service in this process, on a new database, with all policies, limits and quotas that are never reached, the
- * access log in a file, and statistics.
+ * Starts a service on a new database in this process. All policies apply: limits and quotas that are too high to reach,
+ * an access log written to a file, and statistics.
  */
 export async function startInProcess({ folder, definition = builtIn, scopes, fill }: ServiceOptions) {
   const name = randomBytes(4).toString('hex')

@@ -9,9 +9,9 @@ import { authorization, cpuPerRequest, startInProcess } from './in-process-servi
 import { openSandbox } from './sandbox.ts'
 
 /**
- * Measures the CPU time per request in one process, without a network: from the parsed request to the write of the response.
- * Other processes on the machine hardly affect it. Prints the lowest of several rounds for bare Fastify and for the service,
- * with all policies, limits, quotas, the access log and statistics.
+ * Measures the CPU time per request in one process, without a network, from the parsed request to the written response.
+ * Other processes on the machine hardly affect it. Prints the lowest time of several rounds for bare Fastify and for
+ * the service with all policies, limits, quotas, the access log and statistics.
  */
 const [rounds, perRound, rows] = [9, 20_000, 2_000]
 const fields = { host: 'localhost', 'x-forwarded-proto': 'https', authorization }

@@ -20,8 +20,8 @@ export interface LoadOrder {
 }
 
 /**
- * The load generator's standard output. Each share is a fraction of wall time. There are shares for the server's CPU
- * time and for the time that the generator did not spend waiting. The `others` shares are the CPU time of other
+ * The load generator's standard output. Each share is a fraction of wall time. `serverShare` is the server's CPU time,
+ * and `loadShare` is the time that the generator did not spend waiting. The `others` shares are the CPU time of other
  * processes on the same core.
  */
 export interface LoadResult {

@@ -2,5 +2,5 @@ import { collection, service, Title, Type } from 'plinth'
 
 export const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ name: Title }) })
 
-/** A service without code, to be compared with `hooked-notes.ts`. */
+/** A service without hooks, the reference for `hooked-notes.ts`. */
 export default service({ resources: [notes] })

@@ -48,7 +48,7 @@ async function bareFastify(): Promise<void> {
   const listed = listQuerySchema({ ...declaration, path: declaration.path })
 
   const app = Fastify({ https: pem ? { key: pem, cert: pem, minVersion: 'TLSv1.2' } : null })
-  // Uses no async handlers, which would be slower.
+  // The handlers are not async, because async handlers would be slower.
   app.get('/products/:id', { schema: { params, querystring, response: { 200: shape } } }, (_request, reply) => {
     reply.send(read)
   })
@@ -153,7 +153,7 @@ async function excelWriter(): Promise<void> {
     }
     if (rows.length < 1_000) break
     after = rows.at(-1)?.[0] ?? 0
-    // Lets the event loop compress and write the committed rows.
+    // Yields to the event loop, so that it compresses and writes the committed rows.
     await new Promise((resolve) => setImmediate(resolve))
   }
   sheet.commit()

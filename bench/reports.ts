@@ -117,7 +117,7 @@ async function excelExport({ sandbox, pin, service, say }: Bench, count: number)
   const sampling = setInterval(() => {
     meter.sample()
     if (child.exitCode !== null) return
-    // NaN if the process has just exited. The comparison is then false.
+    // If the process has just exited, this is NaN, and the comparison is false.
     const now = memoryOf(child.pid as number).peakMiB
     if (now > peakMiB) peakMiB = now
   }, 50)
@@ -190,8 +190,8 @@ function psql(url: string, statement: string): void {
 }
 
 /**
- * `perSecond` is the rate of the export itself; `totalPerSecond` is the rate from the request until polling shows that
- * the report is completed.
+ * `perSecond` is the rate of the export itself. For `totalPerSecond`, the time also includes the request, and the
+ * polling until the report is completed.
  */
 interface Exported extends ReturnType<ReturnType<typeof meterOf>['read']> {
   perSecond: number

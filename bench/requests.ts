@@ -25,8 +25,8 @@ export interface RequestRow {
   /** The expected status of the reference's responses. */
   referenceStatus: number
   /**
-   * Builds the requests, which are sent in rotation. `headers` are the ones that every request needs, such as the
-   * access token.
+   * Builds the requests, which are sent in rotation. `headers` contains the fields that every request needs, such as
+   * the access token.
    */
   requests: (headers: Headers, rows: number, service: Target) => string[] | Promise<string[]>
   /** `count` returns the number of writes stored in the file; `share` is the fraction of requests that write. */

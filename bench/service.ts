@@ -45,7 +45,7 @@ export interface ServiceOptions {
   /** Name of the data folder and of the log. */
   name?: string
   limits?: Record<string, string>
-  /** Threads that serve; default 1. */
+  /** Number of serving threads; default 1. */
   threads?: number
   /** Node.js flags that replace those in the first line of bin/plinth.js. */
   flags?: readonly string[]

@@ -12,7 +12,7 @@ export const startRow: Measurement = {
     const about = { name: 'start', title: 'plinth serve, until ready', floor: 0.2 }
     bench.say(`${about.title}: warming up`)
     await startReference(bench)
-    // The first start creates the keys, and caches the compiled code.
+    // The first start is not measured, because it creates the keys and caches the compiled code.
     let memory = (await startOnce(bench)).memory
     const rounds: Record<'reference' | 'service', Side>[] = []
     for (let round = 1; round <= bench.options.rounds; round++) {
@@ -28,7 +28,7 @@ export const startRow: Measurement = {
 
 const line = ({ wallMs, cpuMs }: Side) => `${Number(wallMs).toFixed(0)} ms, ${Number(cpuMs).toFixed(0)} ms of CPU time`
 
-/** Returns the figures of one start. Other processes on the core change the wall time, but hardly the CPU time. */
+/** Converts the times of one start. Other processes on the core affect the wall time, but hardly the CPU time. */
 const sideOf = (wallMs: number, cpuMs: number): Side => ({
   ...{ perSecond: 1_000 / wallMs, wallMs, cpuMs },
   ...{ serverUs: cpuMs * 1_000, serverShare: cpuMs / wallMs },
@@ -36,7 +36,7 @@ const sideOf = (wallMs: number, cpuMs: number): Side => ({
 
 const emptyCatalogue: OwnDefinition = { file: '', fill: () => {}, scopes: '', path: '/readyz' }
 
-/** Starts and stops the service on the database of the earlier starts. */
+/** Starts and stops the service; every start uses the same database. */
 async function startOnce({ sandbox, options, pin }: Bench): Promise<{ side: Side; memory: Memory }> {
   const service = await startService(sandbox, options, pin, { name: 'start', definition: emptyCatalogue })
   const side = sideOf(service.readyMs, cpuMsOf(service.pid))

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net'
 import { connect as secureConnect } from 'node:tls'
 import { requestText } from './http.ts'
 
-/** The order of the program, in its environment variable `READERS`. */
+/** The program's input, as JSON in the environment variable `READERS`. */
 export interface ReadersOrder {
   port: number
   tls: boolean
@@ -13,12 +13,12 @@ export interface ReadersOrder {
   paths: string[]
 }
 
-/** The number of streams that are opened at the same time; more could be refused with 503. */
+/** Number of streams opened at the same time; the service might reject more with 503. */
 const openedAtOnce = 10
 
 /**
- * Opens event streams and discards what they send, with as little CPU time as possible. Reports when all of them are open;
- * exits with 1 if one of them is refused or ends.
+ * Opens event streams and discards their data, using as little CPU time as possible. Reports when all streams are open;
+ * exits with 1 if a stream is rejected or ends.
  */
 const { port, tls, headers, count, paths } = JSON.parse(String(process.env.READERS)) as ReadersOrder
 const buffer = Buffer.alloc(65_536)

@@ -9,7 +9,7 @@ import { countRevisions, priceOf, type Service, startService } from './service.t
 import type { ReadersOrder } from './stream-readers.ts'
 
 const streams = 1_000
-/** Number of names that the written products have; each product keeps its name. */
+/** Number of different names among the written products. Writes do not change a product's name. */
 const names = 100
 const written = 2_560
 
@@ -24,7 +24,7 @@ function replacements(headers: Record<string, string>, rows: number): string[] {
   })
 }
 
-/** The paths of the streams. All prices are above 100, so no written product belongs to the first path. */
+/** The paths of the streams. All prices are above 100, so no written product matches the first path. */
 const measured = [
   { name: 'streams', title: 'PUT, 1,000 streams of one query', paths: ['/products?maxPrice=50'] },
   {

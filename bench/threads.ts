@@ -4,7 +4,7 @@ import { startService } from './service.ts'
 
 const threads = 2
 
-/** The measured rows, each with the minimum ratio of its rate with several threads to its rate with one. */
+/** The measured rows. Each value is the minimum ratio of the rate with several threads to the rate with one thread. */
 const measured: Record<string, number> = { 'get-random': 1.4, mixed: 1.4, create: 1.2 }
 
 /**

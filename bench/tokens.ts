@@ -99,7 +99,7 @@ async function warmVerifier({ service }: Bench) {
   return { verify, known, close: () => db.close() }
 }
 
-/** Returns the microseconds per call; throws if a token was not in the cache. */
+/** Returns the time per call in µs; throws if a token was not in the cache. */
 function timeOf(verify: ReturnType<typeof tokenVerifier>, known: readonly string[]): number {
   // As in a real request, each token is a new string made from bytes, without a cached hash.
   const received = known.map((token) => Buffer.from(token))

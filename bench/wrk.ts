@@ -7,8 +7,8 @@ import type { LoadOrder, LoadResult } from './load.ts'
 import type { Sandbox } from './sandbox.ts'
 
 /**
- * What `wrk.lua` prints. `refused` counts the responses with a status of 400 or above, and `failed` the requests
- * without a response.
+ * The output of `wrk.lua`. `refused` counts responses with a status of 400 or above; `failed` counts requests without a
+ * response.
  */
 interface Printed {
   responses: number

@@ -7,8 +7,8 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const stateFile = join(root, 'build/sources.txt')
 
 /**
- * Describes the sources and the installed packages by size and time of change, with one line per file. A build belongs to
- * exactly one state; any edit makes another one.
+ * Describes the sources and the installed packages: one line per file, with its size and modification time. A build
+ * belongs to exactly one such state, because any edit changes it.
  */
 export function stateOfSources() {
   const sources = readdirSync(join(root, 'src'), { recursive: true }).filter((path) => path.endsWith('.ts'))
@@ -25,17 +25,19 @@ const isCurrent = () => existsSync(stateFile) && readFileSync(stateFile, 'utf8')
 const hasSources = existsSync(join(root, 'src/main.ts'))
 const key = 'plinth:code'
 
-/** Imports a module of the service, from the code that this process runs; `name` has no extension. */
+/**
+ * Imports a module of the service from the sources or the build, whichever this process runs; `name` has no extension.
+ */
 export const load = (name) => {
-  // Code that uses the package without the program, such as a test, may also import the sources of a checkout.
+  // If `loadProgram` was not called, for example in a test that imports the package, a checkout uses its sources.
   const code = getEnvironmentData(key) ?? (hasSources ? 'src' : 'dist')
   return import(`../${code}/${name}.${code === 'src' ? 'ts' : 'js'}`)
 }
 
 /**
- * Imports the program, and chooses the code that this process runs. An installed package contains only the build; a
- * checkout runs its sources, or a build of exactly these sources. The threads of the process run the same code, even if a
- * source changes in the meantime.
+ * Chooses the code that this process runs, and imports the program from it. An installed package contains only the
+ * build; a checkout runs its sources, or a build of exactly these sources. All threads of the process run the same
+ * code, even if a source file changes in the meantime.
  */
 export const loadProgram = (name) => {
   const code = hasSources ? (isCurrent() ? 'build' : 'src') : 'dist'

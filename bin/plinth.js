@@ -14,8 +14,8 @@ if (major < 24) {
 // libuv uses at most half of these threads for DNS lookups. With the default of four threads, two hanging lookups would
 // block all others.
 process.env.UV_THREADPOOL_SIZE ??= '16'
-// Caches compiled code for later starts and worker threads, which saves time and memory. Cached code is executed, so only
-// this user may have write access to the cache: without a home directory, nothing is cached.
+// Caches compiled code for later starts and worker threads, which saves time and memory. Node.js executes cached code,
+// so only this user may have write access to the cache. Without a home directory, nothing is cached.
 const { XDG_CACHE_HOME, HOME } = process.env
 const cacheFolder = XDG_CACHE_HOME || (HOME && join(HOME, '.cache'))
 if (cacheFolder) process.env.NODE_COMPILE_CACHE ??= join(cacheFolder, 'plinth')

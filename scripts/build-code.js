@@ -13,13 +13,13 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const source = join(root, 'src')
 /** Libraries with hundreds of modules each, but no dependencies. All other packages are loaded from node_modules. */
 const bundled = ['typebox', 'kysely']
-/** The expression that names the program of a worker thread. */
+/** Matches the URL of a worker thread's program. */
 const thread = /new URL\(`\.\/([\w-]+)\$\{extname\(import\.meta\.url\)\}`/g
 
 const isPackage = process.argv.includes('--package')
 const folder = join(root, isPackage ? 'dist' : 'build')
 
-/** Makes each module find its files from the path of its source, whichever file of the bundle contains it. */
+/** Makes each module resolve `import.meta.url` to its original path, whichever file of the bundle contains it. */
 const originalPaths = {
   name: 'original paths',
   transform(text, id) {
@@ -65,8 +65,8 @@ const threads = () =>
 
 function addTypesAndLicences() {
   const tsc = join(root, 'node_modules/.bin/tsc')
-  // Several threads check parts of the sources twice, and take twice the CPU time.
-  // `npm run types` checks the types; here they are only written.
+  // With several threads, tsc checks parts of the sources twice, which takes twice the CPU time. This only emits the
+  // types; `npm run types` checks them.
   const args = ['--singleThreaded', '--noCheck', '-p', 'tsconfig.build.json']
   const { status } = spawnSync(tsc, args, { cwd: root, stdio: 'inherit' })
   if (status !== 0) throw new Error('tsc failed')
@@ -84,6 +84,6 @@ try {
   else if (isPackage) throw new Error('The build tool is not installed; run npm ci')
 } catch (error) {
   if (isPackage) throw error
-  // An incomplete build has no record of its sources, so that it is never used.
+  // An incomplete build does not record its sources, so it is never used.
   process.stderr.write(`plinth: no bundle was built, so the service starts from its sources: ${error.message}\n`)
 }

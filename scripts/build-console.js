@@ -1,5 +1,6 @@
-// Builds the console, unless its build is newer than its source. Does nothing without the build tool, which is a development
-// dependency, or with a Node.js that is too old for it: without a build, the service responds to /console with an explanation.
+// Builds the console, unless the existing build is newer than its sources. Does nothing if the build tool, a
+// development dependency, is missing, or if Node.js is too old for it. Without a build, the service responds to
+// /console with an explanation.
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +11,7 @@ const vite = fileURLToPath(new URL('../node_modules/vite/bin/vite.js', import.me
 const changed = (path) => statSync(join(folder, path)).mtimeMs
 
 const page = 'dist/index.html'
-// The time of a folder changes when a file in it is added, renamed or deleted.
+// A folder's modification time changes when a file in it is added, renamed or deleted.
 const sources = globSync(['*.{json,html,ts}', 'src', 'src/**', '../package-lock.json'], { cwd: folder })
 const isCurrent = existsSync(join(folder, page)) && sources.every((path) => changed(path) <= changed(page))
 if (!isCurrent && existsSync(vite) && Number.parseInt(process.versions.node, 10) >= 24) {

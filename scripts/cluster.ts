@@ -22,16 +22,17 @@ function sequence(seed: number): () => number {
 }
 
 const signals = ['SIGINT', 'SIGTERM'] as const
-/** Ends a run early: the programs are killed at the exit. */
+/** Aborts the run. The exit handler kills all programs. */
 const interrupt = () => process.exit(1)
 
 /**
- * Runs a cluster in a temporary folder. Returns whether all checks passed; if not, or with `keep`, the folder is kept.
+ * Runs a cluster in a temporary folder, and returns true if all checks passed. Keeps the folder if a check failed or
+ * `keep` is set.
  */
 async function run(options: ClusterOptions): Promise<boolean> {
   const earlier = options.upgradeFrom === null ? null : findEarlier(options.upgradeFrom)
   const folder = mkdtempSync(join(tmpdir(), 'plinth-cluster-'))
-  // PostgreSQL runs as a different user, and needs to reach its own folder in this one.
+  // PostgreSQL runs as a different user, which needs access to its own folder inside this one.
   chmodSync(folder, 0o711)
   const programs = openPrograms(folder)
   for (const signal of signals) process.once(signal, interrupt)

@@ -29,7 +29,7 @@ if (values.help) {
   process.exit()
 }
 
-// GET /api/settings reports the environment of this process.
+// GET /api/settings returns the environment of this process.
 Object.assign(process.env, workSettings)
 const data = mkdtempSync(join(tmpdir(), 'plinth-pictures-'))
 const place = { url: `file:${join(data, 'plinth.db')}`, remove: async () => rmSync(data, { recursive: true }) }
@@ -50,7 +50,7 @@ async function takePictures(page: Page): Promise<void> {
   const devTools = await page.context().newCDPSession(page)
   const take = async (image: string) => {
     await settled(page)
-    // Toasts disappear by themselves; a picture should not have one.
+    // Wait until all toasts have disappeared, because pictures should not show any.
     await page.locator('.toast').first().waitFor({ state: 'detached' })
     const clip = { x: 0, y: Number(await page.evaluate('scrollY')), ...(await sizeOf(page)), scale: 1 }
     const { data } = await devTools.send('Page.captureScreenshot', { format: 'webp', quality: 80, clip })
@@ -73,7 +73,7 @@ async function takePictures(page: Page): Promise<void> {
   }
 }
 
-/** Returns the size of the window without the empty space below the content. */
+/** Returns the size of the viewport, without the empty space below the content. */
 async function sizeOf(page: Page): Promise<{ width: number; height: number }> {
   const { width, height } = page.viewportSize() ?? viewport
   const content = await page.locator('main .page > *').last().boundingBox()

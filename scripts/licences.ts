@@ -45,8 +45,8 @@ export const isPermissive = (expression: string): boolean =>
     .some((choice) => choice.split(' AND ').every((id) => allowed.has(id)))
 
 /**
- * Returns the licences of the packages in the lockfile that are not only for development, sorted by name. Throws an
- * Error that lists the packages without a permissive licence.
+ * Returns the licences of the lockfile's packages, except development dependencies, sorted by name. Throws an Error
+ * that lists the packages without a permissive licence.
  */
 export function licencesOf(folder = root): Licence[] {
   const lock = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')) as {
@@ -78,7 +78,10 @@ function statedLicence(folder: string, name: string): string {
   return readFileSync(join(folder, known.file), 'utf8').includes(known.text) ? known.licence : 'none'
 }
 
-/** Returns the URL of a package's repository; empty if it names none, or if it is for another platform and not installed. */
+/**
+ * Returns the URL of a package's repository; empty if package.json has none, or if the package is for another platform
+ * and not installed.
+ */
 function repositoryOf(file: string): string {
   if (!existsSync(file)) return ''
   const { repository = '' } = JSON.parse(readFileSync(file, 'utf8')) as { repository?: string | { url?: string } }

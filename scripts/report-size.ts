@@ -41,7 +41,7 @@ const sandbox = openSandbox()
 const failures: string[] = []
 const say = (line: string) => process.stdout.write(`${line}\n`)
 
-/** Exports this many users in every format, and returns the service's peak memory in MiB. */
+/** Exports this many users in every format and returns the service's peak memory in MiB. */
 async function measure(rows: number): Promise<number> {
   const options = { rows: 1, tls: false, profile: false } as Parameters<typeof startService>[1]
   const service = await startService(sandbox, options, false, { name: String(rows) })
@@ -98,8 +98,8 @@ interface Task {
 }
 
 /**
- * How many reports are created per format. A single one takes only a second or two, which is too short to measure the
- * 99th percentile of reads.
+ * Number of reports per format. A single report takes only a second or two, which is too short to measure the 99th
+ * percentile of reads.
  */
 const exports = 3
 
@@ -163,7 +163,7 @@ async function download(service: Service, taskId: string, file: string) {
   return { digest: String(response.headers['repr-digest']), sha256: `sha-256=:${hash.digest('base64')}:` }
 }
 
-/** For each format, a function that counts the rows of a file that have the expected values. */
+/** By format, functions that count the rows with the expected values in a file. */
 const readers: Record<string, (file: string) => Promise<number>> = {
   csv: async (file) =>
     Number(

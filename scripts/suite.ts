@@ -41,14 +41,16 @@ const minMemoryBytes = 2 * 1024 ** 3
 const isAlone = (file: string) =>
   file.startsWith('test/cli/') || file.includes('.browser.') || readFileSync(join(root, file), 'utf8').startsWith(alone)
 
-/** Divides the files into groups of almost equal size, the same number for each of the parallel processes. */
+/**
+ * Divides the files into groups of nearly equal size. The number of groups is a multiple of the number of processes.
+ */
 function groupsOf(files: readonly string[]): string[][] {
   const count = Math.ceil(files.length / maxFilesPerProcess / processes) * processes
-  // Adjacent names often belong to similar tests, so adjacent files go to different groups.
+  // Files with adjacent names often contain similar tests, so they go to different groups.
   return Array.from({ length: count }, (_, n) => files.filter((_file, index) => index % count === n))
 }
 
-/** Returns a module that runs these test files, each as a suite. */
+/** Returns the source of a module that runs these test files, each as a suite. */
 const entryFor = (files: readonly string[]) =>
   `import { describeFiles } from ${JSON.stringify(new URL('suite-process.ts', import.meta.url).href)}
 await describeFiles(${JSON.stringify(files)}, ${!isFast && existsSync(join(root, 'build', 'sources.txt'))})
@@ -66,7 +68,8 @@ const files = globSync('test/**/*.test.ts', { cwd: root })
   .filter((file) => file.includes('.browser.') === isBrowser)
   .filter((file) => !isFast || !(file.includes('.slow.') || file.startsWith('test/cli/')))
   .sort()
-// Processes and threads that tests start load the bundle in half the time of the sources. A current bundle is not rebuilt.
+// The processes and threads that tests start load the bundle in half the time that the sources take. The bundle is not
+// rebuilt if it is current.
 if (!isFast) execFileSync(process.execPath, [join(root, 'scripts', 'build-code.js')], { stdio: 'inherit' })
 const cache = join(root, 'node_modules', '.cache')
 mkdirSync(cache, { recursive: true })
@@ -86,13 +89,13 @@ function fitsInMemory(): boolean {
 const temporary = mkdtempSync(join(fitsInMemory() ? memory : tmpdir(), 'plinth-tests-'))
 // PgBouncer and PostgreSQL run as another user.
 chmodSync(temporary, 0o755)
-// The runner starts the test processes with these flags. A larger young generation needs less garbage collection.
+// The runner passes these flags to the test processes. A larger young generation needs fewer garbage collections.
 const flags = ['--min-semi-space-size=64', '--max-semi-space-size=64', '--single-threaded-gc']
 const args = [
   `--test-concurrency=${processes}`,
   ...options.filter((option) => !['--fast', '--browser'].includes(option)),
 ]
-// A service with one thread starts faster. Tests of several threads set PLINTH_THREADS themselves.
+// A service with one thread starts faster. Tests that need several threads set PLINTH_THREADS themselves.
 const env = { PLINTH_THREADS: '1', ...process.env, NODE_COMPILE_CACHE: join(cache, 'compile'), TMPDIR: temporary }
 const run = spawn(process.execPath, [...flags, '--test', ...args, ...entries, ...files.filter(isAlone)], {
   ...{ cwd: root, env, stdio: 'inherit' },

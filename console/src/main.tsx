@@ -11,7 +11,8 @@ import { Button } from './ui/button.tsx'
 import { messageOf } from './ui/states.tsx'
 import { applyTheme } from './ui/theme.ts'
 
-// The router would reload the document, and the browser would show its own page while the service does not respond.
+// Otherwise, the router would reload the document, and the browser would show its own error page if the service is
+// down.
 addEventListener('vite:preloadError', (event) => event.preventDefault())
 applyTheme()
 const element = document.getElementById('root')
@@ -21,7 +22,7 @@ await start(createRoot(element))
 async function start(root: Root): Promise<void> {
   try {
     const opened = await openSession()
-    // Without a session, the browser is leaving for the login.
+    // Without a session, the browser is already on its way to the login page.
     if (opened !== null) root.render(<App session={opened} />)
   } catch (error) {
     root.render(<LoginFailed error={error} />)

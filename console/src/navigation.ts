@@ -1,9 +1,9 @@
-/** A page in the navigation. A user needs all its `scopes` to see it. */
+/** A page in the navigation. Only users with all of its `scopes` see it. */
 export interface Entry {
   title: string
   to: string
   scopes: readonly string[]
-  /** More words that find the page in the command palette. */
+  /** Additional search terms for the command palette. */
   words?: string
 }
 
@@ -61,7 +61,7 @@ export const navigation: readonly Group[] = [
   },
 ]
 
-/** Returns the groups with only the pages that the user may see; leaves out empty groups. */
+/** Returns the pages that the user may see, without empty groups. */
 export const visible = (may: (...scopes: string[]) => boolean): readonly Group[] =>
   navigation
     .map(({ title, entries }) => ({ title, entries: entries.filter(({ scopes }) => may(...scopes)) }))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { Configuration, ProductsApi, ReportsApi, ResponseError } from './generated/index.ts'
 
 const { BASE: basePath = '', TOKEN } = process.env
-// For OAuth, the generated client sends the token in Authorization without a scheme, so the token includes the scheme.
+// The generated client sends an OAuth token in Authorization without a scheme, so `accessToken` includes the scheme.
 const configuration = new Configuration({ basePath, accessToken: `Bearer ${TOKEN}` })
 const products = new ProductsApi(configuration)
 const reports = new ReportsApi(configuration)

@@ -4,7 +4,7 @@ import type { ClusterClient, HttpOptions, Method, Outcome, Response } from './cl
 import type { Ledger } from './ledger.ts'
 import type { Fate, Tally } from './tally.ts'
 
-/** A product that the load has created. Only one action at a time writes it, so its revision is known. */
+/** A product created by the load. Only one action at a time writes to it, so its revision is known. */
 interface Product {
   id: number
   name: string
@@ -22,7 +22,7 @@ export interface ActionOptions {
 const formats = ['csv', 'json', 'ndjson', 'xlsx']
 const giveUpMs = 90_000
 
-/** The state that the actions of one load share. */
+/** The state shared by all actions of a load. */
 interface Context extends Pick<ActionOptions, 'ledger' | 'tally' | 'random'> {
   products: Product[]
   tasks: string[]
@@ -30,7 +30,7 @@ interface Context extends Pick<ActionOptions, 'ledger' | 'tally' | 'random'> {
 }
 
 /**
- * Returns the actions of the load by name. Writes are retried until their result is certain, and then appended to the
+ * Returns the load's actions by name. Each write is retried until its result is certain, and then appended to the
  * ledger.
  */
 export function actionsOf({ client, ledger, tally, random }: ActionOptions) {
@@ -48,7 +48,8 @@ export function actionsOf({ client, ledger, tally, random }: ActionOptions) {
 const oneOf = <T>(all: readonly T[], random: () => number): T | undefined => all[Math.floor(random() * all.length)]
 
 /**
- * Sends a POST with one Idempotency-Key until it gets this status; returns undefined if it does not within 90 seconds.
+ * Sends a POST, always with the same Idempotency-Key, until the response has this status; gives up after 90 seconds and
+ * returns undefined.
  */
 function post({ attempt, tally }: Context, path: string, body: object, status: number): Promise<Response | undefined> {
   const headers = { 'idempotency-key': randomUUID() }
@@ -82,8 +83,9 @@ async function changeProduct(context: Context): Promise<void> {
 }
 
 /**
- * Sends a conditional PUT. A 412 can mean that an earlier attempt was applied: this client repeats requests, and nginx
- * repeats a PUT on another node. In that case, the product already has the new name, because nobody else changes it.
+ * Sends a conditional PUT. A 412 can mean that an earlier attempt succeeded, because this client retries requests, and
+ * nginx retries a PUT on another node. In that case, the product already has the new name, which no other client
+ * changes.
  */
 async function put({ attempt, tally }: Context, { id, revision }: Product, name: string): Promise<true | undefined> {
   const headers = { 'if-match': `"${revision}"` }
@@ -130,7 +132,7 @@ async function readReport(context: Context): Promise<void> {
   for (const wrong of wrongBytes(task, result as Response)) tally.violations.add(wrong)
 }
 
-/** Returns what is wrong with a downloaded file; empty if it has the announced length and digest. */
+/** Checks the length and digest of a downloaded file; returns a description of the error, or an empty array. */
 export function wrongBytes(task: string, { headers, bytes }: Response): string[] {
   const digest = `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
   const isWhole = headers['content-length'] === String(bytes.length) && headers['repr-digest'] === digest

@@ -10,7 +10,7 @@ export interface Response {
   json: () => any
 }
 
-/** A response, or the reason why there was none: the connection was reset or closed, or nothing arrived for a minute. */
+/** A response, or the reason why there is none: the connection was reset or closed, or no data arrived for a minute. */
 export type Outcome = Response | { status: 'reset' | 'no response'; reason: string }
 
 export interface HttpOptions {
@@ -29,8 +29,8 @@ export type Method = 'GET' | 'POST' | 'PUT'
 const timeoutMs = 60_000
 
 /**
- * Opens a client of the cluster and gets a token. It keeps its connections to nginx open; every second request uses HTTP/2, the
- * others HTTP/1.1.
+ * Opens a client of the cluster and gets a token. Keeps its connections to nginx open, and alternates between HTTP/2
+ * and HTTP/1.1.
  */
 export async function openClient(
   baseUrl: string,

@@ -15,11 +15,11 @@ export interface Cluster {
   postgres: Program
   /** Names and addresses of the programs, to be printed. */
   addresses: readonly (readonly [name: string, text: string])[]
-  /** Nodes that exited although nothing stopped them. */
+  /** Nodes that exited without being stopped. */
   unexpectedExits: readonly string[]
 }
 
-/** Starts all programs of a cluster in order, each when the one before is ready; nginx is the last. */
+/** Starts all programs of a cluster one after another, as soon as the previous one is ready; nginx comes last. */
 export async function startCluster(
   programs: Programs,
   { nodes: count, split }: Pick<ClusterOptions, 'nodes' | 'split'>,

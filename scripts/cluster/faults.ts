@@ -5,10 +5,11 @@ import type { Program } from './processes.ts'
 
 export interface Faults {
   /**
-   * The number of each fault so far, and of starts that failed after a kill, for example because PostgreSQL was down.
+   * How often each fault was injected, and how often a start failed after a kill, for example because PostgreSQL was
+   * down.
    */
   counts: { kills: number; postgresRestarts: number; failedStarts: number }
-  /** Stops the faults; resolves when everything that was stopped runs again, and rejects if a program did not start. */
+  /** Stops injecting faults. Resolves when every stopped program is running again; rejects if one did not start. */
   stop: () => Promise<void>
 }
 
@@ -27,11 +28,11 @@ export function startFaults(options: FaultsOptions): Faults {
   const stopped = new AbortController()
   const counts = { kills: 0, postgresRestarts: 0, failedStarts: 0 }
   const begunMs = performance.now()
-  /** Resolves with true at this time after the start, or with false as soon as the faults are stopped. */
+  /** Resolves to true at this time after the start, or to false as soon as the faults are stopped. */
   const at = (ms: number) =>
     sleep(Math.max(0, begunMs + ms - performance.now()), true, { signal: stopped.signal }).catch(() => false)
   const running = [killNodes(options, counts, at), restartPostgres(options, counts, at)]
-  // If a program does not start again, all faults end, and `stop` rejects with the error.
+  // If a program does not start again, no more faults are injected, and `stop` rejects with the error.
   for (const one of running) one.catch(() => stopped.abort())
   return {
     counts,
@@ -68,7 +69,8 @@ async function restartPostgres(options: FaultsOptions, counts: Counts, at: At): 
     const isClean = n % 2 === 1
     counts.postgresRestarts++
     const stoppedMs = performance.now()
-    // SIGINT is the fast shutdown; after SIGQUIT, the immediate one, the server recovers from its write-ahead log.
+    // SIGINT is the fast shutdown. SIGQUIT is the immediate one, after which the server recovers from its write-ahead
+    // log.
     await postgres.stop(isClean ? 'SIGINT' : 'SIGQUIT')
     await sleep(downMs)
     await postgres.start()

@@ -1,6 +1,6 @@
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
 
-/** A write that the cluster accepted, according to a successful response or the stored row. */
+/** A write that the cluster has accepted, as shown by a successful response or by the stored row. */
 export type Entry =
   | { kind: 'created'; id: number; name: string }
   | { kind: 'changed'; id: number; name: string; revision: number }

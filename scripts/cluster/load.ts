@@ -8,7 +8,7 @@ const maxInFlight = 500
 export interface Load {
   /** The number of started actions, excluding those skipped because too many were in flight. */
   started: () => number
-  /** Starts no more actions, and resolves when all running ones have ended. */
+  /** Stops starting actions, and resolves when all running ones have finished. */
   stop: () => Promise<void>
 }
 

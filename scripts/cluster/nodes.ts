@@ -5,7 +5,7 @@ import { request } from 'undici'
 import { freePort } from '../../src/serving/listeners.ts'
 import type { Program, Programs } from './processes.ts'
 
-/** The bootstrap client, which every node creates at its start if it does not exist. */
+/** The bootstrap client, which each node creates on startup if it does not exist. */
 export interface BootstrapClient {
   id: string
   secret: string
@@ -16,7 +16,7 @@ export interface Node {
   port: number
   roles: string
   program: Program
-  /** Sets the folder with the sources that the node runs from its next start on. */
+  /** Sets the folder with the sources that the node runs after its next start. */
   useCode: (folder: string) => void
 }
 
@@ -25,15 +25,15 @@ export interface NodesOptions {
   roles: readonly string[]
   /** The ports that redirect to HTTPS, for nodes with TLS. */
   redirects?: readonly number[]
-  /** The folder with the sources of the nodes. */
+  /** The folder with the nodes' sources. */
   code: string
   /** The settings that all nodes share. */
   env: Record<string, string>
-  /** Called for a node that exits although nothing stopped it. */
+  /** Called if a node exits without being stopped. */
   onUnexpectedExit: (text: string) => void
 }
 
-/** Limits that the load does not reach, so that Redis counts requests but none is refused. */
+/** Limits too high for the load to reach: Redis counts the requests, but none is rejected. */
 const generousLimits = Object.fromEntries(
   [
     ...['PLINTH_RATE_LIMIT', 'PLINTH_RATE_LIMIT_ANONYMOUS', 'PLINTH_RATE_LIMIT_REPORTS', 'PLINTH_RATE_LIMIT_WEBHOOKS'],
@@ -41,7 +41,7 @@ const generousLimits = Object.fromEntries(
   ].map((name) => [name, '600000/60']),
 )
 
-/** Returns the settings that all nodes share, except those of the database, Redis and the results. */
+/** Returns the settings that all nodes share, except those for the database, Redis and the result store. */
 export const sharedSettings = (port: number, client: BootstrapClient): Record<string, string> => ({
   ...generousLimits,
   PLINTH_PROFILE: 'production',
@@ -53,14 +53,14 @@ export const sharedSettings = (port: number, client: BootstrapClient): Record<st
   PLINTH_BOOTSTRAP_CLIENT_ID: client.id,
   PLINTH_BOOTSTRAP_CLIENT_SECRET: client.secret,
   PLINTH_ACCESS_TOKEN_TTL: '86400',
-  // The receiver is on this machine. Short intervals spare the run from waiting hours for the tenth attempt.
+  // The receiver runs on this machine. With short intervals, the tenth attempt comes within a minute instead of hours.
   PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
   PLINTH_WEBHOOK_ALLOW_HTTP: 'true',
   PLINTH_WEBHOOK_SCHEDULE: '0,1,2,3,5,5,5,10,10,10',
   PLINTH_WEBHOOK_RATE: '0',
 })
 
-/** Adds the nodes to the programs; `startNode` starts one. */
+/** Adds the nodes to the programs, one after another. */
 export async function addNodes(programs: Programs, { roles, redirects, ...options }: NodesOptions): Promise<Node[]> {
   const nodes: Node[] = []
   for (const [at, its] of roles.entries()) {

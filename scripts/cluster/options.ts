@@ -24,13 +24,13 @@ without versitygw, a folder takes the place of the S3 server.
 export interface ClusterOptions {
   nodes: number
   split: boolean
-  /** Null: the cluster runs until Ctrl-C. */
+  /** Null: runs until Ctrl-C. */
   durationMs: number | null
   perSecond: number
-  /** Null: no node is killed. */
+  /** Null: does not kill any node. */
   killEveryMs: number | null
   postgresRestarts: number
-  /** A tag or commit, an empty text for the newest tag, or null. */
+  /** A tag or commit; empty for the newest tag; null without an upgrade. */
   upgradeFrom: string | null
   seed: number
   keep: boolean

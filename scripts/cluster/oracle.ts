@@ -4,7 +4,7 @@ import type { ClusterClient, Response } from './client.ts'
 import type { Entry } from './ledger.ts'
 import type { Receiver } from './receiver.ts'
 
-/** A checked promise, the number of cases, and the violations. */
+/** A verified promise, the number of cases checked, and the violations. */
 export interface Check {
   promise: string
   cases: number
@@ -13,7 +13,9 @@ export interface Check {
 
 const settleMs = 180_000
 
-/** Compares the cluster, which must be free of faults now, with everything that it accepted. */
+/**
+ * Compares the state of the cluster with everything that it has accepted. Call this once no more faults are injected.
+ */
 export async function checkLedger(
   entries: readonly Entry[],
   client: Pick<ClusterClient, 'send'>,
@@ -45,7 +47,7 @@ function productsOf(entries: readonly Entry[]): Map<number, Expected> {
   return products
 }
 
-/** Identifies the event of an accepted write, as the receiver does. */
+/** Identifies the event for an accepted write; matches the receiver's `subjectOf`. */
 function subjectOf(entry: Entry): string {
   if (entry.kind === 'task') return `report.completed ${entry.id}`
   return entry.kind === 'created' ? `product.created ${entry.id}` : `product.updated ${entry.id} ${entry.name}`

@@ -4,7 +4,9 @@ import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** A program of the cluster that can be stopped and started again. Its output goes to `<name>.log` in the folder. */
+/**
+ * A program of the cluster that can be stopped and restarted. Its output goes to `<name>.log` in the cluster's folder.
+ */
 export interface Program {
   name: string
   pid: () => number | undefined
@@ -14,31 +16,34 @@ export interface Program {
    * not ready after a minute, kills it and rejects.
    */
   start: () => Promise<void>
-  /** Sends a signal and waits for the exit; sends SIGKILL after 40 seconds. Returns the exit code. */
+  /** Sends a signal and waits for the exit; after 40 seconds, sends SIGKILL. Returns the exit code. */
   stop: (signal?: NodeJS.Signals) => Promise<number | null>
 }
 
 export interface ProgramOptions {
   name: string
-  /** Called at each start, because the command of a node changes with an upgrade. */
+  /** Called for each start, because an upgrade changes a node's command. */
   command: () => string[]
   env: NodeJS.ProcessEnv
   isReady: () => Promise<boolean>
-  /** Called when the program exits although `stop` was not called. */
+  /** Called if the program exits without a call to `stop`. */
   onUnexpectedExit?: (code: number | null, signal: NodeJS.Signals | null) => void
 }
 
 export interface Programs {
   folder: string
   add: (options: ProgramOptions) => Program
-  /** Stops all programs, the newest first. Those whose names differ only in a number, such as nodes, stop together. */
+  /** Stops all programs, newest first. Programs whose names differ only in a number, such as nodes, stop together. */
   stopAll: () => Promise<void>
 }
 
 const readyMs = 60_000
 const killAfterMs = 40_000
 
-/** Manages programs that log to a folder. If this process exits first, they are killed. */
+/**
+ * Manages programs that write their logs to a folder. Kills the programs that are still running when this process
+ * exits.
+ */
 export function openPrograms(folder: string): Programs {
   const all: Program[] = []
   process.once('exit', () => {

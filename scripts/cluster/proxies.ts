@@ -59,7 +59,7 @@ export async function startProxy(
   return { program, authorityFile }
 }
 
-/** Returns whether a program accepts connections on a port. */
+/** Returns whether a port accepts connections. */
 export const accepts = (port: number) =>
   new Promise<boolean>((resolve) => {
     const socket = connect(port, host, () => {
@@ -106,7 +106,7 @@ const proxies: Record<ProxyName, Configure> = {
       ['# Port 80 redirects to HTTPS.\n', `{\n${global.join('\n')}\n}\n`],
       ['{$PLINTH_SITE:api.example.com} {', `{$PLINTH_SITE:api.example.com} {\nbind ${host}`],
     ])
-    // Caddy creates this file at its start, with its own certificate authority.
+    // Caddy creates this file on startup, along with its own certificate authority.
     const authorityFile = join(folder, 'caddy', 'pki', 'authorities', 'local', 'root.crt')
     return { command: ['caddy', 'run', '--adapter', 'caddyfile', '--config', file], authorityFile }
   },
@@ -137,8 +137,8 @@ const proxies: Record<ProxyName, Configure> = {
 }
 
 /**
- * Writes a file of deploy/ with replacements to a folder; returns its path. Throws if a text to replace does not occur, so that
- * the replacements stay in step with the sample.
+ * Copies a file from deploy/ to a folder, applies the replacements, and returns the new path. Throws if the file does
+ * not contain a text to replace, so that the replacements stay in sync with the sample.
  */
 function writeSample(folder: string, name: string, replacements: readonly (readonly [string, string])[]): string {
   let text = readFileSync(fileURLToPath(new URL(`../../deploy/${name}`, import.meta.url)), 'utf8')
@@ -151,7 +151,7 @@ function writeSample(folder: string, name: string, replacements: readonly (reado
   return file
 }
 
-/** Returns the part of nginx's configuration outside deploy/nginx.conf. It makes nginx write only to the folder. */
+/** Returns the nginx configuration around deploy/nginx.conf. With it, nginx writes only to the folder. */
 const nginxMain = (folder: string, site: string): string => `
 daemon off;
 worker_processes 2;

@@ -3,9 +3,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Webhook } from 'standardwebhooks'
 
-/** The deliveries of one event: all attempts have the same `webhook-id`. */
+/** The delivery attempts of one event; all have the same `webhook-id`. */
 export interface Delivery {
-  /** Identifies what the event is about, such as `product.created 7`. */
+  /** Identifies the event, such as `product.created 7`. */
   subject: string
   bodies: Set<string>
   attempts: number
@@ -18,12 +18,12 @@ export interface Receiver {
   url: string
   /** The deliveries by their `webhook-id`. */
   deliveries: Map<string, Delivery>
-  /** Sets the secret that verifies the deliveries to a path. */
+  /** Sets the secret for verifying deliveries to a path. */
   trust: (path: string, secret: string) => void
   close: () => void
 }
 
-/** Identifies an event by its type and the subject of its body, as the oracle's `subjectOf` does. */
+/** Identifies an event by its type and body; matches the oracle's `subjectOf`. */
 function subjectOf(type: string, body: string): string {
   const { taskId, id, name } = JSON.parse(body) as { taskId?: string; id?: number; name?: string }
   return `${type} ${taskId ?? (type === 'product.updated' ? `${id} ${name}` : id)}`
@@ -34,7 +34,7 @@ export async function startReceiver(random: () => number): Promise<Receiver> {
   const deliveries = new Map<string, Delivery>()
   const secrets = new Map<string, Webhook>()
   const server = createServer(async (request, response) => {
-    // A killed node leaves incomplete requests behind.
+    // If a node is killed while it sends a request, the request remains incomplete.
     const chunks = await request.toArray().catch(() => null)
     if (chunks === null) return
     const body = Buffer.concat(chunks).toString()

@@ -19,7 +19,7 @@ export interface RunOptions {
   say: (line: string) => void
 }
 
-/** The statistics and the findings of a run. */
+/** The statistics and the check results of a run. */
 export interface RunResult {
   started: number
   tally: Tally
@@ -27,7 +27,7 @@ export interface RunResult {
   checks: Check[]
 }
 
-/** Sends the load, injects the faults or upgrades the nodes, and checks every promise at the end. */
+/** Generates the load while injecting faults or upgrading the nodes, then verifies every promise. */
 export async function runLoad(cluster: Cluster, options: ClusterOptions, run: RunOptions): Promise<RunResult> {
   const { random, say } = run
   const tally = newTally()
@@ -67,7 +67,7 @@ export async function runLoad(cluster: Cluster, options: ClusterOptions, run: Ru
   }
 }
 
-/** Subscribes the receiver to the events of the load. */
+/** Registers webhooks for the load's events at the receiver. */
 async function register(client: Pick<ClusterClient, 'send'>, receiver: Receiver): Promise<void> {
   for (const noun of ['product', 'report']) {
     const path = `/${noun}s`
@@ -78,7 +78,7 @@ async function register(client: Pick<ClusterClient, 'send'>, receiver: Receiver)
   }
 }
 
-/** Injects faults or upgrades nodes for the duration of the load. Afterwards, every program is running. */
+/** Injects faults or upgrades nodes for the duration of the load; afterwards, all programs are running. */
 async function disturb(
   { nodes, postgres, unexpectedExits }: Cluster,
   options: ClusterOptions,

@@ -1,4 +1,4 @@
-/** The result of one attempt to send a request, as the summary counts it. */
+/** The result of one request attempt, as counted in the summary. */
 export type Fate =
   | 'success'
   | '503'
@@ -9,12 +9,12 @@ export type Fate =
   | 'no response'
   | 'unexpected'
 
-/** Results that are allowed while faults are injected, because clients must expect them and try again. */
+/** Results that are allowed while faults are injected, because clients must expect them and retry. */
 export const toleratedUnderFaults: readonly Fate[] = [
   ...(['success', '503', '429', 'reset', '409, the key is in use', '412, after a retry'] as const),
 ]
 
-/** Counts attempts by result, and keeps descriptions of the first failures. */
+/** Counts attempts by result, and stores descriptions of the first failures. */
 export interface Tally {
   counts: Map<Fate, number>
   /** Times of successful attempts, in ms. */

@@ -10,7 +10,7 @@ export const checkout = fileURLToPath(new URL('../..', import.meta.url))
 
 const git = (...args: string[]) => spawnSync('git', args, { cwd: checkout, encoding: 'utf8' })
 
-/** A version in the history of the repository. */
+/** An earlier version from the repository's history. */
 export interface EarlierVersion {
   name: string
   commit: string
@@ -65,7 +65,7 @@ export interface UpgradeOptions {
 
 const settleMs = 2_000
 
-/** Replaces the nodes one by one, with a pause after each. Returns a message for each exit code other than 0. */
+/** Replaces the nodes one by one, with a pause after each. Returns a message for each nonzero exit code. */
 export async function upgradeNodes({ nodes, code, say }: UpgradeOptions): Promise<string[]> {
   const wrong: string[] = []
   for (const node of nodes) {

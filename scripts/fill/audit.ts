@@ -41,7 +41,10 @@ function insertOf(engine: 'sqlite' | 'postgres'): string {
   return `insert into audit_entries (${columns}) select ${values} from ${rows}`
 }
 
-/** Creates mostly token entries without a target; one in 1,000 concerns a key, one in 100,000 the webhook. */
+/**
+ * Creates an entry. Most entries are about tokens and have no target; one in 1,000 is about an API key, and one in
+ * 100,000 about the webhook.
+ */
 function entryOf({ client, webhook, tag }: Lot, n: number, sequence: number, at: string) {
   const event: AuditEvent = n % 1_000 === 3 ? 'key.created' : n % 100_000 === 7 ? 'webhook.updated' : 'token.granted'
   const clientId = n % 3 === 0 ? client.id : `cli_${tag}${n % 997}`

@@ -25,6 +25,6 @@ export function useAttempt(): Attempt {
   }
 }
 
-/** Returns true if the service did not and will not carry out the request. */
+/** Returns true if the service has not carried out the request and never will. */
 const isFinal = (error: unknown) =>
   error instanceof ApiError && error.status < 500 && error.code !== 'IDEMPOTENCY_IN_PROGRESS'

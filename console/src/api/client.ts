@@ -49,8 +49,8 @@ export interface Tagged<Row, Tag = string> {
 }
 
 /**
- * Returns a `fetch` that sends the user's access token. If the service rejects the token, the `fetch` refreshes it and
- * sends the request once more: `again()`, or by default a clone, which keeps the body in memory. Rejects with a
+ * Returns a `fetch` that sends the user's access token. If the service rejects the token, refreshes it and retries once
+ * with `again()` or, by default, with a clone of the request, which keeps the body in memory. Rejects with a
  * `NetworkError` if there is no response.
  */
 export function authorizedFetch(session: Session): (request: Request, again?: () => Request) => Promise<Response> {
@@ -67,13 +67,13 @@ export function authorizedFetch(session: Session): (request: Request, again?: ()
   }
 }
 
-/** The path prefix of the newest version of the API, such as `/v2`; empty for v1. The service writes it into the page. */
+/** The path prefix of the newest API version, such as `/v2`; empty for v1. The service inserts it into the page. */
 export const apiPrefix = document.querySelector<HTMLMetaElement>('meta[name="api-prefix"]')?.content ?? ''
 
-/** Returns the URL, in the newest version of the API, of a path without a version prefix. */
+/** Returns the URL of a path in the newest API version; `path` has no version prefix. */
 export const apiUrl = (path: string): string => location.origin + apiPrefix + path
 
-/** Creates the typed client of the API. Its paths have no version prefix. Wrap each call in `unwrap`. */
+/** Creates the typed API client. Its paths have no version prefix. Wrap each call in `unwrap`. */
 export const createApi = (session: Session) =>
   createClient<paths>({
     baseUrl: location.origin + apiPrefix,
@@ -98,8 +98,8 @@ interface Outcome<Data> {
 }
 
 /**
- * Resolves with the data of a successful response; rejects with an `ApiError` for any other. Returns a list as an
- * array, in every version of the API.
+ * Resolves with the data of a successful response; rejects with an `ApiError` for any other. Returns a list as an array
+ * in every API version.
  */
 export async function unwrap<Data>(outcome: Promise<Outcome<Data>>): Promise<Data> {
   const { data, error, response } = await outcome
@@ -107,7 +107,7 @@ export async function unwrap<Data>(outcome: Promise<Outcome<Data>>): Promise<Dat
   return unenclosed(data) as Data
 }
 
-/** Like `unwrap`, with the response headers, such as ETag and Link. */
+/** Like `unwrap`, but also returns the response headers, such as ETag and Link. */
 export async function unwrapWithHeaders<Data>(
   outcome: Promise<Outcome<Data>>,
 ): Promise<{ data: Data; headers: Headers }> {
@@ -116,13 +116,15 @@ export async function unwrapWithHeaders<Data>(
   return { data: unenclosed(data) as Data, headers: response.headers }
 }
 
-/** Returns the items of a list that is enclosed in `{ items, next, prev }`; returns any other body unchanged. */
+/** Returns the items of a list in the form `{ items, next, prev }`; returns any other body unchanged. */
 export function unenclosed(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || Object.keys(body).length !== 3) return body
   return 'items' in body && 'next' in body && 'prev' in body ? body.items : body
 }
 
-/** Like `unwrap`, with the entity tag. Rejects if the response has none, because a change would then be unconditional. */
+/**
+ * Like `unwrap`, but also returns the entity tag. Rejects without one, because a change would then be unconditional.
+ */
 export async function unwrapTagged<Row>(outcome: Promise<Outcome<Row>>): Promise<Tagged<Row>> {
   const { data, headers } = await unwrapWithHeaders(outcome)
   const etag = headers.get('etag')
@@ -133,8 +135,8 @@ export async function unwrapTagged<Row>(outcome: Promise<Outcome<Row>>): Promise
 const errorBodyOf = (body: unknown): ErrorBody => (typeof body === 'object' && body !== null ? body : {})
 
 /**
- * Returns the target of a Link header with this relation (RFC 8288), as a path of the API with its query and without the
- * prefix; null if there is none.
+ * Returns the target of the link with this relation (RFC 8288) as an API path with its query, without the version
+ * prefix; null if there is no such link.
  */
 export function linkOf(headers: Headers, relation: string): string | null {
   for (const [, target = '', rel] of (headers.get('link') ?? '').matchAll(/<([^>]*)>\s*;[^,]*?rel="?([^",;]*)"?/g)) {

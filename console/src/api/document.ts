@@ -72,10 +72,10 @@ const documentOf = (prefix: string) =>
     },
   })
 
-/** Returns the document of a version of the API, by default the newest. The empty prefix stands for the whole service. */
+/** Returns the OpenAPI document of an API version, by default the newest; an empty prefix selects the whole service. */
 type ReadDocument = (prefix?: string) => Promise<Document>
 
-/** Queries a value that `find` derives from the OpenAPI document, which is requested once for all such queries. */
+/** Queries a value that `find` derives from OpenAPI documents. Each document is requested only once. */
 export const useDocument = <Found>(name: string, find: (read: ReadDocument) => Promise<Found>) =>
   useQuery({
     queryKey: ['document', name],
@@ -105,7 +105,7 @@ export function itemSchema(document: Document, operation: Operation | undefined)
   return items === undefined ? {} : resolved(document, items)
 }
 
-/** Returns whether the values of a schema are numbers or decimals, which are strings with a numeric pattern. */
+/** Returns true if values of the schema are numbers or decimals. Decimals are strings with a numeric pattern. */
 export function hasNumbers({ type, pattern }: Schema): boolean {
   const matches = (text: string) => pattern !== undefined && new RegExp(pattern).test(text)
   return type === 'integer' || type === 'number' || (type === 'string' && matches('0.5') && !matches('a'))
@@ -117,10 +117,10 @@ export const pathOf = (document: Document, operationId: string): string | undefi
     Object.values(methods).some((operation) => operation?.operationId === operationId),
   )?.[0]
 
-/** The scopes of a request: one of these sets suffices. An empty set means that no scope is needed. */
+/** Sets of scopes, each of which is sufficient for a request. An empty set means that no scope is required. */
 export type Access = readonly (readonly string[])[]
 
-/** Returns the sets of scopes with which an operation can be called. */
+/** Returns the sets of scopes that permit an operation. */
 export function accessOf({ security = [] }: Pick<Operation, 'security'>): Access {
   const sets = security.filter((one) => one.oauth2 !== undefined).map(({ oauth2 = [] }) => oauth2)
   return sets.length === 0 || security.some((one) => Object.keys(one).length === 0) ? [[]] : sets

@@ -6,7 +6,7 @@ import { toast } from '../ui/toast.tsx'
 import { ApiError, apiUrl, authorizedFetch } from './client.ts'
 
 /**
- * Downloads a file as the logged-in user, and lets the browser save it under the name in Content-Disposition, or else
+ * Downloads a file as the logged-in user. The browser saves it under the name in Content-Disposition or, without one,
  * under `name`. Rejects with an `ApiError` for an error response.
  */
 async function download(session: Session, path: string, name: string, signal: AbortSignal): Promise<void> {

@@ -11,15 +11,15 @@ interface Page<Row> {
 
 interface PagedProps<Row> {
   queryKey: QueryKey
-  /** Reads the page at a cursor; the first page without one. */
+  /** Reads the page at `cursor`; without a cursor, reads the first page. */
   read: (cursor: string | undefined) => Promise<{ data: readonly Row[]; headers: Headers }>
-  /** Applies while one page is shown: several are read again only after a change. */
+  /** The polling interval in ms while a single page is shown. Several pages are read again only after a change. */
   refetchInterval?: number | ((rows: readonly Row[]) => number)
-  /** Renders the rows of all pages that were read. */
+  /** Renders the rows of all loaded pages. */
   children: (rows: readonly Row[]) => ReactNode
 }
 
-/** A list that is read one page at a time by cursors, with a button for the next page. */
+/** A list with cursor pagination, and a button that loads the next page. */
 export function Paged<Row>({ queryKey, read, refetchInterval, children }: PagedProps<Row>) {
   const query = useInfiniteQuery({
     queryKey,

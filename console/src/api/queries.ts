@@ -7,7 +7,10 @@ const maxRetries = 2
 
 const maxDelayMs = 10_000
 
-/** Returns false for a failed login, for a 4xx other than 429, and if Retry-After is too long. */
+/**
+ * Returns whether a retry may succeed: false for a failed login, a 4xx other than 429, or a Retry-After that is too
+ * long.
+ */
 function isTransient(error: unknown): boolean {
   if (error instanceof LoginError) return false
   if (!(error instanceof ApiError)) return true
@@ -17,7 +20,7 @@ function isTransient(error: unknown): boolean {
 /** Returns the Retry-After of an error response in ms; 0 if there is none. */
 const delayOf = (error: unknown): number => (error instanceof ApiError ? retryAfterMs(error.response) : 0)
 
-/** Creates the cache of queries. Data is fresh for 10 s, and polling pauses while the page is hidden. */
+/** Creates the query cache. Data is fresh for 10 s, and polling pauses while the page is hidden. */
 export const createQueries = () =>
   new QueryClient({
     defaultOptions: {
@@ -27,7 +30,7 @@ export const createQueries = () =>
         retryDelay: (attempt, error) => Math.min(maxDelayMs, Math.max(delayOf(error), 500 * 2 ** attempt)),
         refetchIntervalInBackground: false,
       },
-      // Without a connection, a change fails at once. It is not sent later.
+      // Without a connection, a change fails at once instead of being queued.
       mutations: { networkMode: 'always' },
     },
   })

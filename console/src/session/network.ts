@@ -16,7 +16,7 @@ export async function request(...sending: Parameters<typeof fetch>): Promise<Res
   }
 }
 
-/** Returns the milliseconds of Retry-After (RFC 9110 §10.2.3); 0 if it is absent or a date. */
+/** Returns the delay in Retry-After (RFC 9110 §10.2.3) in ms; 0 if the header is absent or a date. */
 export function retryAfterMs(response: Response): number {
   const seconds = Number(response.headers.get('retry-after'))
   return Number.isFinite(seconds) ? seconds * 1_000 : 0
@@ -26,8 +26,8 @@ const maxRetries = 3
 const maxRetryDelayMs = 10_000
 
 /**
- * Like `request`, but sends the request again if the service is busy (503): at most three times, each after the delay
- * in Retry-After (at most ten seconds).
+ * Like `request`, but retries up to three times if the service is busy (503), after the delay in Retry-After (at most
+ * ten seconds).
  */
 export async function requestPatiently(...sending: Parameters<typeof fetch>): Promise<Response> {
   for (let retries = 0; ; retries++) {

@@ -4,7 +4,7 @@ import { requestPatiently } from './network.ts'
 
 export const clientId = 'console'
 const redirectUri = `${location.origin}/console/signed-in`
-/** The storage key of the state of a login, which is kept until the browser returns from the authorization server. */
+/** The session storage key for a pending login. It is removed when the authorization server redirects back. */
 const pendingKey = 'plinth-login'
 
 interface Pending {
@@ -14,7 +14,7 @@ interface Pending {
   returnTo: string
 }
 
-/** The tokens of a login. They exist only in memory. */
+/** The tokens of a login, which are stored only in memory. */
 export interface Tokens {
   accessToken: string
   refreshToken: string | null
@@ -47,7 +47,7 @@ async function supportedScopes(): Promise<string[]> {
 export class LoginError extends Error {}
 
 /**
- * Leaves the page for the authorization server, which asks for a password only if there is no session. Rejects with a
+ * Redirects to the authorization server, which asks for a password only if there is no session. Rejects with a
  * `LoginError` or `NetworkError` if the service does not respond as expected.
  */
 export async function beginLogin(returnTo: string): Promise<void> {
@@ -57,13 +57,13 @@ export async function beginLogin(returnTo: string): Promise<void> {
     ...{ client_id: clientId, redirect_uri: redirectUri, response_type: 'code', scope, state: pending.state },
     ...{ code_challenge: await challengeOf(pending.verifier), code_challenge_method: 'S256' },
   })
-  // Stored right before the navigation, so that it belongs to the login that the browser follows if two begin at once.
+  // Stored immediately before the navigation: if two logins begin at once, the browser follows the stored one.
   sessionStorage.setItem(pendingKey, JSON.stringify(pending))
-  // Replaces this page in the history, because it would begin another login when the user goes back to it.
+  // Replaces this page in the history, because going back to it would begin another login.
   location.replace(`/oauth/authorize?${query}`)
 }
 
-/** Exchanges the code in the query of the redirect for tokens. Throws a `LoginError` if the login failed. */
+/** Exchanges the code in the redirect's query for tokens. Throws a `LoginError` if the login failed. */
 export async function completeLogin(query: URLSearchParams): Promise<{ tokens: Tokens; returnTo: string }> {
   const pending = JSON.parse(sessionStorage.getItem(pendingKey) ?? 'null') as Pending | null
   sessionStorage.removeItem(pendingKey)

@@ -9,12 +9,12 @@ export interface Person {
 }
 
 /**
- * The session of a logged-in user. Its tokens exist only in memory: a reload asks the authorization server for new
- * ones, which needs no password while the server's own session lasts.
+ * The session of a logged-in user. Its tokens are stored only in memory. After a reload, the authorization server
+ * issues new ones, without asking for a password as long as its own session lasts.
  */
 export interface Session {
   person: Person
-  /** Returns whether the user holds all these scopes. */
+  /** Returns true if the user has all of these scopes. */
   may: (...scopes: string[]) => boolean
   /**
    * Returns a valid access token; refreshes it if it is about to expire or if `rejected` is the current one. Rejects with a
@@ -32,10 +32,10 @@ export interface Session {
   logOut: () => void
 }
 
-/** A token is refreshed this long before it expires, so that it does not expire on its way to the service. */
+/** How long before its expiry a token is refreshed, so that it does not expire on the way to the service. */
 const refreshAheadMs = 30_000
 
-/** Returns the session of this page, or null if the browser is leaving for the login. */
+/** Opens the session of this page; null if the browser is being redirected to the login page. */
 export async function openSession(): Promise<Session | null> {
   const { pathname, search, hash } = location
   if (pathname !== '/console/signed-in') {

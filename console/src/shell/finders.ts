@@ -1,13 +1,13 @@
 import { requestFinder } from '../pages/traffic/finder.ts'
 
-/** `find` returns the path of the page for a pasted text, such as the id of a request; null for other texts. */
+/** `find` returns a page's path for pasted text, such as a request id; null for any other text. */
 export interface Finder {
   title: string
   scopes: readonly string[]
   find: (text: string) => string | null
 }
 
-/** What the command palette recognizes besides the names of pages. */
+/** What the command palette recognizes, in addition to page names. */
 export const finders: readonly Finder[] = [
   requestFinder,
   {

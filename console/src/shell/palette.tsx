@@ -16,7 +16,7 @@ interface Choice {
   to: string
 }
 
-/** The command palette: goes to a page by its name, or to a thing whose id was pasted. */
+/** The command palette: finds a page by its name, or an object by its pasted id. */
 export function Palette({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
   const { may } = useSession()
   const { contains } = useFilter({ sensitivity: 'base' })

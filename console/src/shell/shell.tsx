@@ -106,7 +106,7 @@ function Side({ search, onNavigate }: { search?: React.ReactNode; onNavigate?: (
   )
 }
 
-/** Shows the page if the person may see it. */
+/** Shows the page if the user has the required scopes. */
 function Allowed() {
   const { may } = useSession()
   const path = useRouterState({ select: ({ location }) => location.pathname })

@@ -7,21 +7,21 @@ export interface Series {
   label: string
   /** The name of a custom property of the style sheet, such as `--good`. */
   color: string
-  /** One value per time; null where there is none. */
+  /** One value per time; null for a gap. */
   values: readonly (number | null)[]
 }
 
 interface ChartProps {
-  /** What the chart shows, for screen readers; say the latest values as well. */
+  /** A description for screen readers, which should include the latest values. */
   label: string
   /** Seconds since the epoch, ascending. */
   times: readonly number[]
   series: readonly Series[]
   /** Formats the values of the axis and the legend. */
   format: (value: number) => string
-  /** The allowed distances of the lines of the grid, such as whole numbers; by default, any round number. */
+  /** The allowed distances between grid lines, such as whole numbers; by default, any round number. */
   increments?: readonly number[]
-  /** Pixels. */
+  /** In pixels. */
   height?: number
 }
 
@@ -29,20 +29,20 @@ const hours = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const
 const minutes = new Intl.DateTimeFormat(undefined, hours)
 const seconds = new Intl.DateTimeFormat(undefined, { ...hours, second: '2-digit' })
 
-/** Returns the values between two gaps, which are drawn as points, because they have no line. */
+/** Returns the indexes of values between two gaps. They are drawn as points, because a line needs two values. */
 function isolated(plot: uPlot, index: number): number[] {
   const values = plot.data[index] ?? []
   const isGap = (at: number) => values[at] === null || values[at] === undefined
   return Array.from(values.keys()).filter((at) => !isGap(at) && isGap(at - 1) && isGap(at + 1))
 }
 
-/** Shows the latest values in the legend, unless the pointer is on a chart. */
+/** Shows the latest values in the legend unless the pointer is over a chart. */
 function showLatest(plot: uPlot): void {
   const known = plot.data.slice(1).map((values) => Array.from(values ?? []).findLastIndex((value) => value !== null))
   if ((plot.cursor.left ?? -1) < 0) plot.setLegend({ idx: Math.max(0, ...known) }, false)
 }
 
-/** Returns the options of a chart of this width, with the colors of the theme in use. */
+/** Returns the chart options for a width, with the colors of the current theme. */
 function optionsOf({ series, format, increments, height = 160 }: Omit<ChartProps, 'label'>, width: number) {
   const style = getComputedStyle(document.documentElement)
   const color = (name: string) => style.getPropertyValue(name).trim()

@@ -1,11 +1,11 @@
 import { Button } from './button.tsx'
 import { Dialog } from './dialog.tsx'
 
-/** Texts by the label of their field. */
+/** The text of each field, by label. */
 export type Texts = Readonly<Record<string, string>>
 
 export interface ConflictProps {
-  /** The texts when the form was opened, those in the form now, and those of the current row. */
+  /** The text when the form was opened, in the form now, and in the current row. */
   before: Texts
   mine: Texts
   theirs: Texts
@@ -15,7 +15,7 @@ export interface ConflictProps {
   onClose: () => void
 }
 
-/** Shows a row that someone else has changed meanwhile beside the person's own changes, and lets the person choose. */
+/** Shows the user's changes next to those that someone else has made in the meantime, and lets the user choose. */
 export function Conflict({ before, mine, theirs, ...choices }: ConflictProps) {
   const labels = Object.keys({ ...before, ...mine, ...theirs })
   const differing = labels.filter((label) => mine[label] !== before[label] || theirs[label] !== before[label])

@@ -1,7 +1,7 @@
 import { Button } from './button.tsx'
 import { toast } from './toast.tsx'
 
-/** A button that copies a text to the clipboard. */
+/** A button that copies text to the clipboard. */
 export function CopyButton({ text, label = 'Copy' }: { text: string; label?: string }) {
   const copy = () =>
     navigator.clipboard.writeText(text).then(

@@ -3,14 +3,14 @@ import { useEffect, useRef, useState } from 'react'
 const typingMs = 300
 
 /**
- * Returns the text of a search field, and a function that sets it. Calls `onChange` with the text, without spaces at
- * its ends, when the user pauses typing. If `text` changes for another reason, such as a removed filter, the field
- * shows the new text.
+ * Returns the text of a search field and its setter. When the user pauses typing, calls `onChange` with the trimmed
+ * text. If `text` changes for another reason, such as a removed filter, the field shows the new text.
  */
 export function useDelayedText(text: string, onChange: (text: string) => void): [string, (typed: string) => void] {
   const [typed, setTyped] = useState(text)
   const [sent, setSent] = useState(text)
-  // The texts that were sent, but are not in `text` yet: the user may type on while the router navigates.
+  // Texts that were passed to `onChange` but are not in `text` yet, because the user can keep typing during a
+  // navigation.
   const pending = useRef<string[]>([])
   const change = useRef(onChange)
   change.current = onChange
@@ -26,7 +26,7 @@ export function useDelayedText(text: string, onChange: (text: string) => void): 
     if (trimmed === sent) return
     const { pathname } = location
     const timer = setTimeout(() => {
-      // The user has followed a link to a page that is still loading. A search now would return to this page.
+      // The user is navigating to another page, which is still loading. A search would return to this page.
       if (location.pathname !== pathname) return
       pending.current.push(trimmed)
       setSent(trimmed)

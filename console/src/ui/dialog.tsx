@@ -10,12 +10,12 @@ interface DialogProps {
   isOpen: boolean
   onClose: () => void
   isWide?: boolean
-  /** Escape and a press outside do not close the dialog, because something runs, or a secret is shown only once. */
+  /** Whether Escape and clicks outside are ignored, for example while a secret is shown that cannot be shown again. */
   isLocked?: boolean
   children: ReactNode
 }
 
-/** A modal dialog. Escape and a press outside close it, but not while a change is sent. */
+/** A modal dialog. Escape or a click outside closes it, except while a change is in progress. */
 export function Dialog({ title, isOpen, onClose, isWide = false, isLocked = false, children }: DialogProps) {
   const mustStay = useIsMutating() > 0 || isLocked
   return (
@@ -39,13 +39,13 @@ export function Dialog({ title, isOpen, onClose, isWide = false, isLocked = fals
 }
 
 interface ConfirmProps extends Omit<DialogProps, 'isWide' | 'isLocked'> {
-  /** The text of the button, such as "Revoke client". */
+  /** The label of the button, such as "Revoke client". */
   action: string
   isDangerous?: boolean
   onConfirm: () => Promise<unknown>
 }
 
-/** Asks before an action, runs it, and stays open with the error if it fails. */
+/** Asks for confirmation and runs the action. If the action fails, stays open and shows the error. */
 export function Confirm({ action, isDangerous = false, onConfirm, onClose, children, ...dialog }: ConfirmProps) {
   const [state, setState] = useState<{ isRunning: boolean; error: unknown }>({ isRunning: false, error: null })
   const close = () => {

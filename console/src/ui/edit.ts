@@ -4,27 +4,27 @@ import { isOutdated, type Tagged } from '../api/client.ts'
 import type { ConflictProps, Texts } from './conflict.tsx'
 
 interface Editing<Row, Tag, Draft> {
-  /** The row when the form opens. The form keeps it: a row that is read later does not replace what the user sees. */
+  /** The row when the form was opened. A row that is read later does not replace it, so the form does not change. */
   loaded: Tagged<Row, Tag>
   draftOf: (row: Row) => Draft
-  /** Returns the draft as texts by label, for a comparison. */
+  /** Returns the draft's text by field label, for comparison. */
   textsOf: (draft: Draft) => Texts
   /** Returns the merge patch that turns one draft into another. */
   patchOf: (before: Draft, after: Draft) => object
   /** Sends a patch with If-Match. */
   send: (patch: object, etag: Tag) => Promise<Tagged<Row, Tag>>
   read: () => Promise<Tagged<Row, Tag>>
-  /** Called with the resulting row: after a save, if nothing was changed, or if the user took the other version. */
+  /** Called with the current row after a save, if nothing was changed, or if the user chose the other version. */
   onDone: (now: Tagged<Row, Tag>, isSaved: boolean) => void
 }
 
-/** The saved row, or the row as someone else has changed it meanwhile. */
+/** The saved row, or the row that someone else has changed in the meantime. */
 type Outcome<Read> = { saved: Read } | { theirs: Read }
 
 /**
- * Holds the state of a form that changes a row. It sends only what the user has changed, with the entity tag of the row
- * that the form was filled from. If someone else has changed any field of the form meanwhile, `conflict` has the
- * properties of `<Conflict>`; otherwise it is null.
+ * Manages the state of a form that changes a row. Sends only the changed fields, with the entity tag of the row that
+ * filled the form. If someone else has changed a field of the form in the meantime, `conflict` contains the properties
+ * for `<Conflict>`; otherwise it is null.
  */
 export function useEdit<Row, Tag, Draft extends object>(editing: Editing<Row, Tag, Draft>) {
   const { draftOf, textsOf, patchOf, send, read, onDone } = editing

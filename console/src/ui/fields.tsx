@@ -4,7 +4,7 @@ import { ApiError } from '../api/client.ts'
 interface FieldProps {
   label: string
   hint?: ReactNode
-  /** The error message of the value. */
+  /** The error message for the current value. */
   error?: string | undefined
   isRequired?: boolean
   isDisabled?: boolean
@@ -12,7 +12,7 @@ interface FieldProps {
   isLabelHidden?: boolean
 }
 
-/** Label, hint and error around a control; `children` gets the attributes that connect them. */
+/** A label, hint and error message around a control. `children` gets the attributes that connect them. */
 function Field({
   label,
   hint,
@@ -57,7 +57,7 @@ interface TextFieldProps extends FieldProps {
   onChange: (value: string) => void
   type?: HTMLInputTypeAttribute
   placeholder?: string
-  /** With several lines, a text area. */
+  /** The number of lines; if set, the field is a text area. */
   rows?: number
   autoComplete?: string
   min?: number | string
@@ -161,7 +161,7 @@ export function CheckField({
   )
 }
 
-/** Returns the message of the service for a field; `field` is its name, without the slash of a JSON pointer. */
+/** Returns the service's error message for a field. `field` is the plain name; errors may contain a JSON pointer. */
 export function fieldError(error: unknown, field: string): string | undefined {
   if (!(error instanceof ApiError)) return undefined
   return error.fields.find((one) => one.field.replace(/^\//, '') === field)?.message

@@ -19,7 +19,10 @@ export function agoText(at: string | number | Date, now = Date.now()): string {
   return relative.format(Math.round(ms / size), unit as Intl.RelativeTimeFormatUnit)
 }
 
-/** Shows a time in the local zone, and in UTC on hover; with `isRelative`, as "5 minutes ago". "–" for null. */
+/**
+ * Shows a time in the local time zone or, with `isRelative`, as "5 minutes ago". The tooltip shows it in UTC. Shows "–"
+ * for null.
+ */
 export function Time({ at, isRelative = false }: { at: string | null | undefined; isRelative?: boolean }) {
   if (at === null || at === undefined) return <span>–</span>
   const date = new Date(at)
@@ -38,7 +41,7 @@ interface Owner {
   ownerSubject?: string | undefined
 }
 
-/** Shows the client that created a webhook, by its name if it is known, and the user for whom it did so. */
+/** Shows the client that created a webhook, by name if known, and the user on whose behalf it did so. */
 export function OwnerText({ ownerClient, ownerName, ownerSubject }: Owner) {
   return (
     <>

@@ -1,25 +1,25 @@
 import { fieldError, TextField } from './fields.tsx'
 
-/** The texts of the limits in a form. */
+/** The text in the form's limit fields. */
 export interface LimitDraft {
   calls: string
   seconds: string
   quota: string
 }
 
-/** The limits of a client or an API key; null means the default. The rate is requests/seconds. */
+/** The limits of a client or an API key; null means the default. `rate` is requests/seconds. */
 interface Limits {
   rate: string | null
   quota: number | null
 }
 
-/** Returns the texts of the limits; without a rate, the period is `usualSeconds`. */
+/** Returns the initial text of the limit fields; without a rate, the period is `usualSeconds`. */
 export function limitDraftOf({ rate, quota }: Limits, usualSeconds = '60'): LimitDraft {
   const [calls = '', seconds = usualSeconds] = rate?.split('/') ?? []
   return { calls, seconds, quota: quota?.toString() ?? '' }
 }
 
-/** Returns the members of a request body. */
+/** Converts the fields to members of a request body. */
 export const limitsOf = ({ calls, seconds, quota }: LimitDraft): Limits => ({
   rate: calls === '' ? null : `${calls}/${seconds}`,
   quota: quota === '' ? null : Number(quota),

@@ -10,10 +10,10 @@ interface PageProps {
   children: ReactNode
 }
 
-/** The path of the page whose title had the focus last; null before the first page. */
+/** The path of the page whose title was focused last; null before the first page. */
 export const FocusedPath = createContext<RefObject<string | null> | null>(null)
 
-/** Moves the focus to the title after a navigation: screen readers read it, and Tab continues in the new page. */
+/** Focuses the title after a navigation, so that screen readers announce it and Tab continues from there. */
 function useFocusedTitle(): RefObject<HTMLHeadingElement | null> {
   const title = useRef<HTMLHeadingElement>(null)
   const focused = useContext(FocusedPath)
@@ -26,7 +26,7 @@ function useFocusedTitle(): RefObject<HTMLHeadingElement | null> {
   return title
 }
 
-/** A page: its title, also of the document, then its content. */
+/** A page with its title, which is also the document title. */
 export function Page({ title, about, actions, children }: PageProps) {
   const heading = useFocusedTitle()
   useEffect(() => {
@@ -48,7 +48,7 @@ export function Page({ title, about, actions, children }: PageProps) {
   )
 }
 
-/** A titled part of a page. */
+/** A part of a page with its own heading. */
 export function Section({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }) {
   return (
     <section className="stack tight">
@@ -61,7 +61,7 @@ export function Section({ title, actions, children }: { title: string; actions?:
   )
 }
 
-/** Names with their values. */
+/** A list of names and values. */
 export function Facts({ of }: { of: readonly (readonly [name: string, value: ReactNode])[] }) {
   return (
     <dl className="facts">
@@ -83,11 +83,11 @@ function FactRow({ name, value }: { name: string; value: ReactNode }) {
 
 export type Tone = 'good' | 'warn' | 'wrong' | 'info'
 
-/** Returns the tone of an HTTP status. */
+/** Returns the tone for an HTTP status. */
 export const toneOf = (status: number): Tone =>
   status >= 500 ? 'wrong' : status >= 400 ? 'warn' : status >= 300 ? 'info' : 'good'
 
-/** A short state, such as "active". The text says what the color shows. */
+/** A short status, such as "active". The text must not rely on the color for its meaning. */
 export function Badge({ tone, children }: { tone?: Tone; children: ReactNode }) {
   return <span className={tone ? `badge ${tone}` : 'badge'}>{children}</span>
 }

@@ -1,4 +1,4 @@
-/** Lets the browser save a file under a name. */
+/** Makes the browser save a blob as a file. */
 export function saveFile(blob: Blob, name: string): void {
   const url = URL.createObjectURL(blob)
   Object.assign(document.createElement('a'), { href: url, download: name }).click()

@@ -13,7 +13,7 @@ export function Loading({ what = 'Loading' }: { what?: string }) {
   )
 }
 
-/** Shown if there is nothing to list; `children` are what the person can do about it. */
+/** Shown if a list is empty. `children` describe what the user can do about it. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="state">
@@ -23,7 +23,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   )
 }
 
-/** Explains a failed request, and offers to send it again. */
+/** Explains a failed request and offers a retry. */
 export function Failed({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
   const isForbidden = error instanceof ApiError && error.status === 403
   return (
@@ -40,7 +40,7 @@ export function Failed({ error, onRetry }: { error: unknown; onRetry?: () => voi
   )
 }
 
-/** The message of a failed change; nothing without an error. */
+/** The error message of a failed change; renders nothing without an error. */
 export function ErrorNotice({ error }: { error: unknown }) {
   if (error === null || error === undefined) return null
   return (
@@ -50,12 +50,12 @@ export function ErrorNotice({ error }: { error: unknown }) {
   )
 }
 
-/** Returns a message for the person. */
+/** Returns the message to show for an error. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 /**
- * Shows the data of a query, or its loading or error state. If data is already shown and a later request fails, the data
- * stays, with a notice.
+ * Shows the data of a query, or its loading or error state. If a later request fails, the data stays visible below a
+ * notice.
  */
 export function Loaded<Data>({
   query,

@@ -14,7 +14,7 @@ interface TableProps<Row> {
   keyOf: (row: Row) => string | number
 }
 
-/** A table of a few hundred rows at most; on a phone, each row is a card. The first column is the header of its row. */
+/** A table for at most a few hundred rows. On a phone, each row is a card, with the first column as its header. */
 export function Table<Row>({ label, columns, rows, keyOf }: TableProps<Row>) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reachable by keyboard

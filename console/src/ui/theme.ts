@@ -6,7 +6,7 @@ const key = 'plinth-theme'
 const system = matchMedia('(prefers-color-scheme: dark)')
 const listeners = new Set<() => void>()
 
-/** Returns the chosen theme, or that of the system. */
+/** Returns the theme that the user has chosen or, by default, the system's theme. */
 function currentTheme(): Theme {
   const chosen = localStorage.getItem(key)
   if (chosen === 'light' || chosen === 'dark') return chosen

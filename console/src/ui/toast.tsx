@@ -10,7 +10,9 @@ import { Button } from './button.tsx'
 interface Action {
   label: string
   run: () => void
-  /** Runs when the message disappears without the action. The message stays while the pointer or the focus is on it. */
+  /**
+   * Called when the message disappears and the action was not taken. The message stays while it is hovered or focused.
+   */
   otherwise?: () => void
 }
 
@@ -22,7 +24,7 @@ interface Message {
 const visibleMs = 6_000
 const queue = new ToastQueue<Message>({ maxVisibleToasts: 3 })
 
-/** Shows a message for some seconds, with an optional action such as "Undo". Returns a function that removes it. */
+/** Shows a message for a few seconds, with an optional action such as "Undo". Returns a function that removes it. */
 export function toast(text: string, action?: Action, ms = visibleMs): () => void {
   let isTaken = false
   const run = () => {
@@ -36,7 +38,7 @@ export function toast(text: string, action?: Action, ms = visibleMs): () => void
   return () => queue.close(key)
 }
 
-/** Where messages appear; once per page. */
+/** The region in which messages appear. Render it once per page. */
 export function Toasts() {
   return (
     <ToastRegion queue={queue} className="toasts">

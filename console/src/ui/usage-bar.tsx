@@ -1,4 +1,7 @@
-/** A bar that shows a share of a total. The text beside it must say the same. */
+/**
+ * A bar that shows a fraction of a total. It is hidden from screen readers, so the text next to it must state the
+ * value.
+ */
 export function UsageBar({ share, tone }: { share: number; tone?: 'warn' | 'wrong' | undefined }) {
   const percent = Math.min(100, Math.max(0, share * 100))
   return (

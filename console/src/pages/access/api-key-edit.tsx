@@ -9,7 +9,7 @@ import { toast } from '../../ui/toast.tsx'
 import type { ApiKey } from './access-types.ts'
 import { ApiKeyForm, bodyOf, draftOf, type KeyDraft } from './api-key-form.tsx'
 
-/** Returns a rate, written as calls/seconds, as a short text. */
+/** Formats a rate, given as requests/seconds, such as "600 in 60 s". */
 export function rateText(rate: string | null): string {
   if (rate === null) return 'Default'
   const [calls, seconds] = rate.split('/')

@@ -5,7 +5,7 @@ import { type LimitDraft, LimitFields, limitDraftOf, limitsOf } from '../../ui/l
 import { ErrorNotice } from '../../ui/states.tsx'
 import type { ApiKey } from './access-types.ts'
 
-/** The members of a request body; null means the default limit, or no expiry. */
+/** A request body. For a limit, null means the default; for `expiresAt`, no expiry. */
 interface KeyBody {
   name: string
   rate: string | null
@@ -13,20 +13,20 @@ interface KeyBody {
   expiresAt: string | null
 }
 
-/** The texts in the form. */
+/** The text in the form's fields. */
 export interface KeyDraft extends LimitDraft {
   name: string
   expires: string
 }
 
-/** Returns the texts of a key, or of a new one. */
+/** Returns the initial values of the form, for an existing or a new key. */
 export const draftOf = (key?: ApiKey): KeyDraft => ({
   ...limitDraftOf({ rate: key?.rate ?? null, quota: key?.quota ?? null }),
   name: key?.name ?? '',
   expires: key?.expiresAt ? localInputText(key.expiresAt) : '',
 })
 
-/** Returns the members of a request body. */
+/** Converts the form's values to a request body. */
 export const bodyOf = ({ name, expires, ...limits }: KeyDraft): KeyBody => ({
   name,
   ...limitsOf(limits),
@@ -42,7 +42,7 @@ interface ApiKeyFormProps {
   onSubmit: () => void
 }
 
-/** The settings of an API key. */
+/** The form for the settings of an API key. */
 export function ApiKeyForm({ draft, onChange, action, error, isRunning, onSubmit }: ApiKeyFormProps) {
   const set = (change: Partial<KeyDraft>) => onChange({ ...draft, ...change })
   return (

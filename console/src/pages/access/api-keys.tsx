@@ -114,7 +114,7 @@ function CreateKey({ onClose, onCreated }: { onClose: () => void; onCreated: (cr
   )
 }
 
-/** The new key, on the page and not in the dialog, which a press outside would close. */
+/** Shows the new key on the page instead of in the dialog, which closes when the user clicks outside it. */
 function Created({ created, onDone }: { created: CreatedApiKey; onDone: () => void }) {
   return (
     <section className="card stack" aria-label="New API key">

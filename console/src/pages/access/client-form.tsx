@@ -6,7 +6,7 @@ import type { Client } from './access-types.ts'
 import { type Label, LabelFields } from './labels.tsx'
 import { ScopePicker, useScopes } from './scopes.tsx'
 
-/** The settings that the form edits; addresses are one text, with one address per line. */
+/** The form's values. The redirect URIs are one text each, with one URI per line. */
 export interface ClientDraft {
   name: string
   scopes: string[]
@@ -25,7 +25,7 @@ const lines = (text: string) =>
     .map((line) => line.trim())
     .filter(Boolean)
 
-/** Returns the draft of a client, or of a new one. */
+/** Returns the initial values of the form, for an existing or a new client. */
 export const draftOf = (client?: Client): ClientDraft => ({
   name: client?.name ?? '',
   scopes: client?.scopes ?? [],
@@ -38,7 +38,7 @@ export const draftOf = (client?: Client): ClientDraft => ({
   labels: Object.entries(client?.labels ?? {}).map(([key, value], id) => ({ id, key, value })),
 })
 
-/** Returns the members of a request body. */
+/** Converts the form's values to a request body. */
 export function bodyOf({ labels, redirectUris, postLogoutRedirectUris, ...draft }: ClientDraft) {
   const addresses = { redirectUris: lines(redirectUris), postLogoutRedirectUris: lines(postLogoutRedirectUris) }
   const filled = labels.filter(({ key, value }) => key !== '' || value !== '')
@@ -57,16 +57,16 @@ interface ClientFormProps {
   draft: ClientDraft
   onChange: (draft: ClientDraft) => void
   isPublic: boolean
-  /** The text of the main button. */
+  /** The label of the submit button. */
   action: string
   error: unknown
   isRunning: boolean
   onSubmit: () => void
-  /** Fields before those of the form. */
+  /** Additional fields at the top of the form. */
   children?: ReactNode
 }
 
-/** The settings of a client, for a new or an existing one. */
+/** The form for the settings of a new or an existing client. */
 export function ClientForm(props: ClientFormProps) {
   const { draft, onChange, isPublic, action, error, isRunning, onSubmit, children } = props
   const scopes = useScopes()
@@ -115,7 +115,7 @@ interface PartProps {
   set: (change: Partial<ClientDraft>) => void
 }
 
-/** The grants, and the addresses that the grants of users need. */
+/** The grant types, and the redirect URIs that some of them require. */
 function GrantFields({ draft, isPublic, error, set }: PartProps) {
   const { grants } = draft
   const toggle = (grant: string, isSelected: boolean) =>

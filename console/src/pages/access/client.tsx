@@ -16,7 +16,7 @@ import { bodyOf, type ClientDraft, ClientForm, draftOf } from './client-form.tsx
 
 const readClient = (api: Api, id: string) => unwrapTagged(api.GET('/api/clients/{id}', { params: { path: { id } } }))
 
-/** One client: its settings, and how to rotate its secret or revoke it. */
+/** One client: its settings, and actions that rotate its secret or revoke it. */
 export function ClientPage() {
   const { clientId } = useParams({ strict: false }) as { clientId: string }
   const api = useApi()
@@ -63,7 +63,7 @@ const textsOf = (draft: ClientDraft) => ({
   Labels: draft.labels.map(({ key, value }) => `${key}: ${value}`).join(', '),
 })
 
-/** Returns a merge patch with the settings that differ; labels that were removed become null. */
+/** Returns a merge patch with the changed settings; removed labels become null. */
 function patchOf(before: ClientDraft, after: ClientDraft) {
   const [old, now] = [bodyOf(before), bodyOf(after)]
   const { labels, ...settings } = changes(old, now)
@@ -99,7 +99,7 @@ function Settings({ loaded }: { loaded: Tagged<Client> }) {
   )
 }
 
-/** Returns the functions that rotate the secret and revoke the client, and the new secret. */
+/** Returns functions that rotate the secret and revoke the client, and the new secret after a rotation. */
 function useEndings({ row: client, etag }: Tagged<Client>) {
   const api = useApi()
   const queries = useQueryClient()
@@ -114,7 +114,7 @@ function useEndings({ row: client, etag }: Tagged<Client>) {
   const revoke = async () => {
     await unwrap(api.DELETE('/api/clients/{id}', { params }))
     toast(`${client.name} revoked`)
-    // The list must not show the client until it has been read again.
+    // Drop the cached lists, which still contain the client.
     queries.removeQueries({ queryKey: ['clients'], type: 'inactive' })
     await navigate({ to: '/access/clients' })
     queries.removeQueries({ queryKey: ['clients', client.id] })
@@ -122,7 +122,7 @@ function useEndings({ row: client, etag }: Tagged<Client>) {
   return { secret, rotate, revoke }
 }
 
-/** The actions that end the secret or the client, each with a confirmation that states the consequences. */
+/** Rotates the secret or revokes the client, after a confirmation that states the consequences. */
 function Endings({ loaded }: { loaded: Tagged<Client> }) {
   const { row: client } = loaded
   const { secret, rotate, revoke } = useEndings(loaded)

@@ -35,7 +35,7 @@ const columns: Column<Client>[] = [
 
 const shownScopes = 4
 
-/** The first scopes of a client, and the number of the others. */
+/** Shows the first few scopes, and the number of remaining ones. */
 function ShortList({ items }: { items: readonly string[] }) {
   const more = items.length - shownScopes
   return (

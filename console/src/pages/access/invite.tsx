@@ -25,7 +25,7 @@ export interface Invitation {
   sent?: boolean
 }
 
-/** A new invitation: its link is shown only here. */
+/** A new invitation. Its link is shown only once, here. */
 function InvitationLink({ invitation }: { invitation: Invitation }) {
   const { url, email, expiresAt, sent } = invitation
   return (
@@ -39,7 +39,7 @@ function InvitationLink({ invitation }: { invitation: Invitation }) {
   )
 }
 
-/** Returns a function that invites a user, or sends the same invitation again if the response was lost. */
+/** Returns a function that invites a user. A retry after a lost response does not create a second invitation. */
 function useInvite() {
   const api = useApi()
   const attempt = useAttempt()
@@ -56,11 +56,13 @@ interface Draft {
   role: Role
 }
 
-/** Adds a user and invites them. After a failed invitation, `addedId` is the id of the added user. */
+/**
+ * Adds a user and invites them. `addedId` is the user's id once the user has been added, even if the invitation failed.
+ */
 function useNewUser() {
   const api = useApi()
   const queries = useQueryClient()
-  // The user exists if only the invitation failed.
+  // If only the invitation failed, a retry must not add the user again.
   const [addedId, setAddedId] = useState<number | null>(null)
   const [attemptUser, invite] = [useAttempt(), useInvite()]
   const invitation = useMutation({
@@ -71,13 +73,13 @@ function useNewUser() {
       setAddedId(id)
       return { id, ...(await invite(id, { role })) }
     },
-    // Even after an error, because the user may have been added before the invitation failed.
+    // Also after an error, because the user may have been added before the invitation failed.
     onSettled: () => queries.invalidateQueries({ queryKey: ['accounts'] }),
   })
   return { invitation, addedId }
 }
 
-/** Adds a user and invites them. */
+/** The dialog that adds a user and invites them. */
 export function NewUser({ onClose }: { onClose: () => void }) {
   const [draft, setDraft] = useState<Draft>({ name: '', email: '', role: 'user' })
   const set = (change: Partial<Draft>) => setDraft((before) => ({ ...before, ...change }))

@@ -2,7 +2,7 @@ import { Button } from '../../ui/button.tsx'
 import { TextField } from '../../ui/fields.tsx'
 
 export interface Label {
-  /** Identifies the row of the form while its key is edited. */
+  /** Identifies the label while its key is being edited. */
   id: number
   key: string
   value: string
@@ -14,7 +14,7 @@ interface LabelFieldsProps {
   error?: string | undefined
 }
 
-/** Pairs of keys and values, with buttons to add and remove one. */
+/** Fields for key-value pairs, with buttons that add and remove pairs. */
 export function LabelFields({ labels, onChange, error }: LabelFieldsProps) {
   const change = (id: number, part: Partial<Label>) =>
     onChange(labels.map((label) => (label.id === id ? { ...label, ...part } : label)))

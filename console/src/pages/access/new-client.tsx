@@ -34,7 +34,7 @@ export function NewClient() {
   })
   const chooseType = (chosen: Kind) => {
     setType(chosen)
-    // A public client cannot have the default grant of a confidential one.
+    // A public client cannot use `client_credentials`, the default grant of confidential clients.
     setDraft({ ...draft, grants: chosen === 'public' ? ['authorization_code', 'refresh_token'] : draftOf().grants })
   }
   const created = creation.data

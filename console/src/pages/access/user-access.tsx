@@ -15,7 +15,7 @@ interface AccessProps {
   account: Account
 }
 
-/** Returns a function that reads the sessions and grants of a user again. */
+/** Returns a function that shows a message, and reads the user's sessions and grants again. */
 function useRefresh({ id }: Account) {
   const queries = useQueryClient()
   return async (done: string) => {
@@ -24,7 +24,7 @@ function useRefresh({ id }: Account) {
   }
 }
 
-/** The sessions of a user in browsers. */
+/** The user's browser sessions. */
 export function Sessions({ account }: AccessProps) {
   const api = useApi()
   const refresh = useRefresh(account)
@@ -106,7 +106,7 @@ const sessionColumns = (end: (session: UserSession) => void): Column<UserSession
   },
 ]
 
-/** The access that a user has given to clients, and the consents that the service remembers. */
+/** The access that a user has granted to clients, and the consents that the service remembers. */
 export function Grants({ account }: AccessProps) {
   const api = useApi()
   const refresh = useRefresh(account)

@@ -13,7 +13,7 @@ import { type Account, statusLooks } from './access-types.ts'
 import { InviteUser } from './invite.tsx'
 import { Grants, Sessions } from './user-access.tsx'
 
-/** One user: the account, the sessions, and the access of clients. */
+/** One user: the account, the browser sessions, and the clients that have access. */
 export function UserPage() {
   const { userId } = useParams({ strict: false }) as { userId: string }
   const api = useApi()

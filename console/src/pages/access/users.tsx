@@ -30,7 +30,7 @@ const columns: Column<AccountItem>[] = [
   { title: 'Last sign-in', cell: ({ lastLoginAt }) => <Time at={lastLoginAt} isRelative /> },
 ]
 
-/** The users with their accounts; the search and the filters are in the address. */
+/** The list of users and their accounts. The search text and the filters are in the URL. */
 export function Users() {
   const api = useApi()
   const { may } = useSession()

@@ -8,7 +8,7 @@ import { Empty, Loaded } from '../../ui/states.tsx'
 import { OperationForm } from './operation.tsx'
 import { type Operation, readOperations } from './operations.ts'
 
-/** Sends requests to any operation of the API, as the person who is signed in. */
+/** Sends requests to any operation of the API, as the logged-in user. */
 export function Explorer() {
   const { may } = useSession()
   const query = useDocument('operations', readOperations)

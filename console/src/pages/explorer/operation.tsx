@@ -17,7 +17,7 @@ type Values = Readonly<Record<string, string>>
 
 const keyOf = ({ name, in: place }: Parameter) => `${place} ${name}`
 
-/** Returns the request that the form describes. */
+/** Builds the request from the form's values. */
 function draftOf({ method, path, parameters, body }: Operation, values: Values, content: string): Draft {
   const filled = (place: Parameter['in']) =>
     parameters
@@ -34,7 +34,7 @@ function draftOf({ method, path, parameters, body }: Operation, values: Values, 
   }
 }
 
-/** The parameters and the body of an operation, and the response to the last request. */
+/** The form for an operation's parameters and body, and the response to the last request. */
 export function OperationForm({ operation }: { operation: Operation }) {
   const { parameters, body } = operation
   const [values, setValues] = useState<Values>({})
@@ -106,7 +106,7 @@ function About({ operation: { method, path, summary, description } }: { operatio
   )
 }
 
-/** Sends requests with the person's token; `stop` ends the current one, as does leaving the operation. */
+/** Sends requests with the user's token. `stop` aborts the current request; so does leaving the operation. */
 function useSending() {
   const session = useSession()
   const abort = useRef<AbortController | null>(null)

@@ -12,7 +12,7 @@ import {
 export interface Operation {
   id: string
   method: string
-  /** The path with the prefix of the version. */
+  /** The path, including the version prefix. */
   path: string
   summary: string
   description: string
@@ -24,10 +24,10 @@ export interface Operation {
 
 const methods = ['get', 'post', 'put', 'patch', 'delete']
 
-/** A path that belongs to no version has its own `servers`. */
+/** An unversioned path has its own `servers`. */
 type PathItem = Document['paths'][string] & { servers?: unknown }
 
-/** Reads every operation of the newest version of the API, and those that belong to no version. */
+/** Reads all operations of the newest API version, and all unversioned operations. */
 export async function readOperations(read: (prefix?: string) => Promise<Document>): Promise<readonly Operation[]> {
   const [newest, whole] = await Promise.all([read(), read('')])
   return [

@@ -6,7 +6,7 @@ import { Badge, toneOf } from '../../ui/page.tsx'
 import { saveFile } from '../../ui/save.ts'
 import type { Received } from './send.ts'
 
-/** A response with its status, its times, every header and its body. */
+/** Shows a response: status, timing, headers and body. */
 export function ResponseView({ received }: { received: Received }) {
   const { status, statusText, headers, headersMs, bodyMs, size, isCut, text, blob } = received
   const body = text === null ? null : prettyText(text)

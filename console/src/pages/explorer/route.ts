@@ -5,7 +5,7 @@ import { textsOf } from '../../search.ts'
 export const explorerRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/explorer',
-  // `operation` is an operation's id in the OpenAPI document.
+  // `operation` is an `operationId` of the OpenAPI document.
   validateSearch: textsOf('operation'),
   component: lazyRouteComponent(() => import('./explorer.tsx'), 'Explorer'),
 })

@@ -1,11 +1,13 @@
 import type { Draft } from './snippets.ts'
 
-/** A response, with as much of its body as was read. */
+/**
+ * A response. If it was too long or the user stopped the request, it contains only the part of the body that was read.
+ */
 export interface Received {
   status: number
   statusText: string
   headers: readonly (readonly [name: string, value: string])[]
-  /** The times until the response headers arrived and until the body ended. */
+  /** The time from sending the request until the response headers arrived, and until the body ended. */
   headersMs: number
   bodyMs: number
   size: number
@@ -15,7 +17,7 @@ export interface Received {
   blob: Blob
 }
 
-/** Returns true if the user has stopped the request. */
+/** Returns true if the user stopped the request. */
 export const isStopped = (error: unknown): boolean => error instanceof DOMException && error.name === 'AbortError'
 
 const maxShownBytes = 1_048_576

@@ -1,4 +1,4 @@
-/** A request as the explorer sends it. The access token is not part of it. */
+/** A request as the explorer sends it, without the access token. */
 export interface Draft {
   method: string
   url: string
@@ -8,7 +8,7 @@ export interface Draft {
 
 const inShell = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
 
-/** Returns the request as a curl command, which reads the access token from the variable TOKEN. */
+/** Returns the request as a curl command, which reads the access token from the environment variable TOKEN. */
 export function curlOf({ method, url, headers, body }: Draft): string {
   const parts = [
     `curl -i -X ${method} ${inShell(url)}`,
@@ -22,7 +22,10 @@ export function curlOf({ method, url, headers, body }: Draft): string {
 const inScript = (text: string) =>
   `'${JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`
 
-/** Returns the request as TypeScript that uses `fetch`, and reads the access token from the environment variable TOKEN. */
+/**
+ * Returns the request as TypeScript code, which uses `fetch` and reads the access token from the environment variable
+ * TOKEN.
+ */
 export function typescriptOf({ method, url, headers, body }: Draft): string {
   const lines = headers.map(([name, value]) => `    ${inScript(name)}: ${inScript(value)},`)
   return [

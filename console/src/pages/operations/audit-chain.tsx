@@ -15,7 +15,7 @@ type Run = components['schemas']['AuditVerification']
 
 const pollMs = 2_000
 
-/** The last verification of the chain, and a dialog that starts another. */
+/** The result of the last verification of the chain, and a dialog that starts a new verification. */
 export function Chain() {
   const api = useApi()
   const [isOpen, setOpen] = useState(false)
@@ -124,7 +124,7 @@ function VerifyDialog({ isOpen, onClose }: { isOpen: boolean; onClose: () => voi
   )
 }
 
-/** The months that are no longer in the database; nothing if there are none. */
+/** Lists the archived months, which are no longer in the database. Renders nothing if there are none. */
 export function Archives() {
   const api = useApi()
   const query = useQuery({ queryKey: ['audit', 'archives'], queryFn: () => unwrap(api.GET('/api/audit/archives')) })

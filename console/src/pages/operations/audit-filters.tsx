@@ -6,7 +6,7 @@ import { SelectField, TextField } from '../../ui/fields.tsx'
 
 type Event = components['schemas']['AuditEntry']['event']
 
-/** The filters of the audit log in the address of its page; times are local. */
+/** The audit log filters in the page's URL. Times without a zone are local. */
 export interface AuditSearch {
   event?: string | undefined
   clientId?: string | undefined
@@ -16,7 +16,7 @@ export interface AuditSearch {
   to?: string | undefined
 }
 
-/** Returns the query parameters of the API for a search. Times without a zone are local. */
+/** Converts the filters to query parameters of the API. Times without a zone are local. */
 export function filtersOf({ from, to, ...equal }: AuditSearch): Record<string, string> {
   const instantOf = (text: string | undefined) => {
     const at = text === undefined ? Number.NaN : Date.parse(text)
@@ -26,7 +26,7 @@ export function filtersOf({ from, to, ...equal }: AuditSearch): Record<string, s
   return Object.fromEntries(Object.entries(all).flatMap(([name, value]) => (value ? [[name, value]] : [])))
 }
 
-/** A type error here means that the service has other events. */
+/** Must list every event type of the API; otherwise, this does not compile. */
 const known: Record<Event, true> = {
   'login.succeeded': true,
   'login.failed': true,
@@ -77,7 +77,7 @@ const events = [
     .map((value) => ({ value, label: value })),
 ]
 
-/** The form with the filters. It searches on submit, because some filters read the whole log. */
+/** The filter form. It searches only on submit, because some filters scan the whole log. */
 export function AuditFilters({ search }: { search: AuditSearch }) {
   const navigate = useNavigate()
   const [draft, setDraft] = useState(search)

@@ -67,7 +67,7 @@ const tones: readonly (readonly [RegExp, Tone])[] = [
 ]
 const toneOf = (event: string) => tones.find(([pattern]) => pattern.test(event))?.[1] ?? 'info'
 
-/** A value that filters the log on press. */
+/** A value in the log; clicking it shows only entries with this value. */
 function Only({ search, children }: { search: AuditSearch; children: string }) {
   return (
     <Link to="/audit" search={search} resetScroll={false} title="Show only entries with this value">

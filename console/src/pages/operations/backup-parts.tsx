@@ -7,7 +7,7 @@ import { Facts, Section } from '../../ui/page.tsx'
 
 export type Backup = components['schemas']['Backup']
 
-/** When and where backups are made, by the settings of the node that responds. */
+/** When and where backups are made, according to the settings of the node that handles the request. */
 export interface Places {
   schedule: string | undefined
   url: string | undefined
@@ -21,7 +21,10 @@ interface VerdictProps {
   isVerifying: boolean
 }
 
-/** Returns the completed backup with the newest changes. A scheduled one may be made late, and is listed by its schedule. */
+/**
+ * Returns the completed backup with the most recent data. It need not be first in the list, which is sorted by
+ * schedule.
+ */
 function newestOf(backups: readonly Backup[]): Backup | undefined {
   const takenAt = (backup: Backup) => backup.takenAt ?? backup.scheduledFor
   return backups
@@ -29,7 +32,7 @@ function newestOf(backups: readonly Backup[]): Backup | undefined {
     .toSorted((one, other) => takenAt(other).localeCompare(takenAt(one)))[0]
 }
 
-/** Says whether the newest backup can be relied on. */
+/** States whether the newest backup is reliable. */
 export function Verdict({ backups, onVerify, isVerifying }: VerdictProps) {
   const newest = newestOf(backups)
   if (newest === undefined) {
@@ -72,7 +75,7 @@ function verdictOn({ availability, verification, damagedResults = 0, missingResu
   return { tone: 'good', text: 'The newest backup is complete and unaltered.' }
 }
 
-/** When and where backups are made; how to configure them if they are not. */
+/** Shows when and where backups are made or, if they are not configured, how to configure them. */
 export function Schedule({ places: { schedule, url, keep, isEncrypted } }: { places: Places }) {
   if (schedule === undefined && url === undefined)
     return (
@@ -102,7 +105,9 @@ export function Schedule({ places: { schedule, url, keep, isEncrypted } }: { pla
   )
 }
 
-/** How to restore a backup. This takes the command line, because the target must not contain data. */
+/**
+ * Explains how to restore a backup on the command line. The console cannot do this, because the target must be empty.
+ */
 export function RestoreSteps({ backups }: { backups: readonly Backup[] }) {
   const file = newestOf(backups)?.file ?? 'plinth-20261123T030004Z.backup'
   const command = `npx plinth backup --verify ${file}`

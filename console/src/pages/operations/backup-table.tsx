@@ -11,7 +11,7 @@ interface ListProps {
   isVerifying: boolean
 }
 
-/** The backups, each with its file, its state and the check of its file. */
+/** The table of backups, each with its file, its state and the result of its last check. */
 export const BackupTable = ({ backups, ...actions }: ListProps) => (
   <Table
     label="Backups"

@@ -56,7 +56,7 @@ export function Health() {
   )
 }
 
-// Without `exact`, the link without a report would also be the current one for a report.
+// Without `exact`, the link to the quick checks would also be marked as current on the page with all checks.
 const exact = { exact: true }
 
 function Choice() {

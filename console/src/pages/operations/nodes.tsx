@@ -11,7 +11,7 @@ type Node = components['schemas']['Node']
 
 const pollMs = 10_000
 
-/** The page with the processes that use the database, and the findings of their checks. */
+/** The page that lists the nodes, and the findings of the checks about them. */
 export function Nodes() {
   const api = useApi()
   const health = useQuery({ queryKey: ['health'], queryFn: () => unwrap(api.GET('/api/health')) })
@@ -24,7 +24,7 @@ export function Nodes() {
   )
 }
 
-/** The processes that use the database, read again every `pollMs`. */
+/** The processes that use the database; reads them every `pollMs`. */
 export function NodeList({ pollMs }: { pollMs: number }) {
   const api = useApi()
   const nodes = useQuery({

@@ -14,7 +14,7 @@ type Plan = components['schemas']['Retirement']
 const fewRows = 100
 const manyResults = 10_000
 
-/** The dry run of a retirement: who would have to move first, and what to set. */
+/** The dry run of a version's retirement: which callers must migrate first, and which setting to change. */
 export function RetirementPlan({ version }: { version: string }) {
   const api = useApi()
   const query = useQuery({

@@ -18,7 +18,7 @@ const sources = [
   { value: 'default', label: 'With their default' },
 ] as const
 
-/** The settings with which the node that responds was started. */
+/** The settings of the node that handles the request. */
 export function Settings() {
   const api = useApi()
   const { q = '', source = '' } = route.useSearch()

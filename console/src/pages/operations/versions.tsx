@@ -13,7 +13,7 @@ type Version = components['schemas']['Version']
 const route = getRouteApi('/versions')
 const tones: Record<Version['status'], Tone> = { active: 'good', deprecated: 'warn', retired: 'wrong' }
 
-/** The versions of the API, the callers of deprecated versions, and the effects of a retirement. */
+/** The API versions, the callers of deprecated versions, and the effects of a retirement. */
 export function Versions() {
   const api = useApi()
   const { version } = route.useSearch()
@@ -104,7 +104,7 @@ function VersionTable({ versions, chosen }: { versions: readonly Version[]; chos
 
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' })
 
-/** A date in UTC, like the dates in the setting. */
+/** Shows a date in UTC, because the dates in the setting are in UTC. */
 const Day = ({ at }: { at: string | undefined }) =>
   at === undefined ? (
     '–'

@@ -16,7 +16,7 @@ interface Line {
 
 interface Shown {
   title: string
-  /** Titles of pages that explain the chart; the first one that the person may see becomes the link. */
+  /** Titles of related pages. The chart's title links to the first one that the user may see. */
   pages: readonly string[]
   format: (value: number) => string
   increments?: readonly number[]
@@ -29,7 +29,7 @@ export function rateText(value: number): string {
   return `${countText(Number(value.toFixed(digits)))}/s`
 }
 
-/** Whole numbers, and whole units of bytes. */
+/** Allowed distances between grid lines: whole numbers and, for bytes, powers of two. */
 const whole = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat()
 const binary = Array.from({ length: 50 }, (_, power) => 2 ** power)
 
@@ -109,7 +109,7 @@ const charts: readonly Shown[] = [
   },
 ]
 
-/** Every chart of the overview; its title is a link to the page that explains it. */
+/** All charts of the overview. Each title links to a page with details. */
 export function Charts({ timeline }: { timeline: Timeline }) {
   return (
     <div className="charts">
@@ -144,7 +144,7 @@ function Lines({ shown: { title, lines, ...axis }, timeline }: { shown: Shown; t
   return <Chart label={`${title}: ${latest.join(', ')}`} times={timeline.times} series={series} {...axis} />
 }
 
-/** A link to the first of these pages that the person may see; only the text if there is none. */
+/** A link to the first of these pages that the user may see; plain text if there is none. */
 export function PageLink({ pages, children }: { pages: readonly string[]; children: ReactNode }) {
   const { may } = useSession()
   const entries = visible(may).flatMap((group) => group.entries)

@@ -5,7 +5,7 @@ import type { paths } from '../../api/schema.d.ts'
 type History = paths['/api/metrics/history']['get']['responses'][200]['content']['application/json']
 export type Point = History['points'][number]
 
-/** The time ranges that the user can choose, and the step of each, in seconds. */
+/** The time ranges to choose from; `step` is the time between two points, in seconds. */
 export const ranges = {
   hour: { title: 'Hour', seconds: 3_600, step: 15 },
   'six-hours': { title: '6 hours', seconds: 21_600, step: 120 },
@@ -16,20 +16,20 @@ export type Range = keyof typeof ranges
 export const isRange = (value: unknown): value is Range => typeof value === 'string' && Object.hasOwn(ranges, value)
 
 const pollMs = 15_000
-/** A sample is stored at most this long after the end of its 15 seconds. */
+/** The maximum time from the end of a 15-second sample until it is stored. */
 const delayMs = 30_000
 
-/** The data of a range. */
+/** The metrics of a time range. */
 export interface Known {
   /** Oldest first. */
   points: Point[]
-  /** The end of the range, in ms since the epoch by the clock of the service. */
+  /** The end of the range by the service's clock, in ms since the epoch. */
   endMs: number
 }
 
 /**
- * The metrics of a range, for all charts. After the first request, each poll reads only from the last known point on,
- * and replaces that point, because its step may have been incomplete.
+ * Reads the metrics for all charts. After the first request, polls only for points from the last known one on. That
+ * point is replaced, because its step may have been incomplete.
  */
 export function useHistory(range: Range) {
   const api = useApi()
@@ -54,25 +54,25 @@ export function useHistory(range: Range) {
   })
 }
 
-/** Returns the points; leaves out the last one while it covers a single sample that some nodes have not stored yet. */
+/** Returns the points, without the last one if it covers a single sample that some nodes have not stored yet. */
 export function settled(points: readonly Point[]): readonly Point[] {
   const [before, last] = points.slice(-2)
   const isPartial = before && last && last.seconds <= 15 && last.nodes < before.nodes
   return isPartial ? points.slice(0, -1) : points
 }
 
-/** Returns whether no node has stored a sample for a while. */
+/** Returns true if no node has stored a sample for a while. */
 export const isStale = ({ points, endMs }: Known, step: number): boolean =>
   Date.parse(points.at(-1)?.at ?? '') + step * 1_000 + delayMs < endMs - step * 1_000
 
-/** The points of a chart: one per step, null for steps without samples, so that the line has gaps there. */
+/** The points of a chart, one per step. A step without samples is null, so that the line has a gap. */
 export interface Timeline {
   /** Seconds since the epoch. */
   times: number[]
   points: (Point | null)[]
 }
 
-/** Returns one point per step, null for missing ones. Ends with the newest point, or later if newer ones are overdue. */
+/** Returns one point per step; null for a step without samples. Steps whose points are overdue are included. */
 export function timelineOf(
   points: readonly Point[],
   endMs: number,
@@ -85,9 +85,9 @@ export function timelineOf(
   return { times, points: times.map((time) => byTime.get(time) ?? null) }
 }
 
-/** Returns how many responses a point has. */
+/** Returns the number of responses in a point. */
 export const responsesOf = ({ succeeded, clientErrors, limited, serverErrors }: Point): number =>
   succeeded + clientErrors + limited + serverErrors
 
-/** Returns a count per second; 0 for a point without seconds. */
+/** Converts a count to a rate per second; 0 if the point covers no time. */
 export const perSecond = (count: number, { seconds }: Point): number => (seconds === 0 ? 0 : count / seconds)

@@ -23,7 +23,9 @@ import {
 const route = getRouteApi('/')
 const nodesPollMs = 30_000
 
-/** The first page: what the service does, for administrators; for others, every page that they may see. */
+/**
+ * The start page. Administrators see the state of the service; other users see links to all pages that they may open.
+ */
 export function Overview() {
   const { may } = useSession()
   return may('admin') ? <Operation /> : <Pages />
@@ -102,13 +104,13 @@ interface TileProps {
   pages: readonly string[]
   value: string
   note: string
-  /** Colors the note. */
+  /** Highlights the note as a problem. */
   isBad?: boolean
 }
 
 const orDash = (value: number | null, format: (value: number) => string) => (value === null ? '–' : format(value))
 
-/** The latest values, and the number of errors in the whole range. */
+/** The latest values, and the number of errors over the whole range. */
 function Tiles({ latest, points }: { latest: Point; points: readonly Point[] }) {
   return (
     <div className="tiles">

@@ -10,7 +10,7 @@ import type { Field, Resource } from './model.ts'
 import { removeRow, restoreRow } from './remove.ts'
 import { type Id, RunDialog, type SelectedProps } from './run.tsx'
 
-/** What the person can do with the selected rows. Each row is read first, and changed with If-Match. */
+/** Actions on the selected rows. Each row is read first, and then changed with If-Match. */
 export function BulkActions({ resource, ids, onDone }: SelectedProps) {
   const { title, can } = resource
   const session = useSession()

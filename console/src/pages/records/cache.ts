@@ -9,7 +9,7 @@ export interface Cache {
   replace: (changed: Loaded) => void
   /** Removes a row wherever it is shown. */
   hide: (id: string | number) => void
-  /** Reads the rows again; lists start at their beginning. */
+  /** Reads the rows again; a list starts again with its first page. */
   reset: () => Promise<void>
 }
 

@@ -8,7 +8,7 @@ import { patiently, readPage, useSend } from './data.ts'
 import type { Resource, Row } from './model.ts'
 import { textOf } from './value.tsx'
 
-/** A cell by RFC 4180. A text that a spreadsheet would run as a formula gets an apostrophe in front. */
+/** Returns a CSV cell (RFC 4180). Text that a spreadsheet would execute as a formula gets a leading apostrophe. */
 function cellOf(value: unknown): string {
   const text = textOf(value)
   const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
@@ -18,7 +18,7 @@ function cellOf(value: unknown): string {
 const lineOf = (cells: readonly unknown[]) => `${cells.map(cellOf).join(',')}\r\n`
 
 /**
- * Downloads the rows that match the filters of a table as CSV, page by page. A second press or leaving the page ends the
+ * Downloads the rows that match a table's filters as CSV, page by page. A second click or leaving the page stops the
  * download.
  */
 export function CsvButton({
@@ -35,7 +35,7 @@ export function CsvButton({
   const running = useRef<AbortController | null>(null)
   const download = async (signal: AbortSignal) => {
     const columns = resource.fields.filter(({ isListed }) => isListed).map(({ name }) => name)
-    // The browser may keep blobs on disk.
+    // Browsers can store blobs on disk, so large exports need little memory.
     const parts = [new Blob([lineOf(columns)])]
     let rows = 0
     for (let next: string | null = first; next !== null; ) {

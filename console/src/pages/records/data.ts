@@ -12,7 +12,7 @@ export interface Answer {
 
 interface Sending {
   body?: unknown
-  /** Sent instead of a JSON body, with the Content-Type in `headers`. */
+  /** Sent as the request body instead of JSON; its Content-Type is in `headers`. */
   file?: Blob
   headers?: Record<string, string>
   signal?: AbortSignal
@@ -56,7 +56,7 @@ function sender(session: Session): Send {
 
 const maxWaits = 10
 
-/** Resolves after a time, or as soon as `signal` is aborted. */
+/** Resolves after the given time, or as soon as `signal` is aborted. */
 const pause = (ms: number, signal: AbortSignal) =>
   new Promise<void>((resolve) => {
     setTimeout(resolve, ms)
@@ -83,7 +83,7 @@ export async function patiently<Result>(request: () => Promise<Result>, signal: 
 /** The resources of the service, from its OpenAPI document. */
 export const useResources = () => useDocument('resources', async (read) => resourcesOf(await read()))
 
-/** Returns whether the user may call an operation with this access; false if `access` is undefined. */
+/** Returns true if the user has the scopes for an operation; false if `access` is undefined. */
 export const allows = ({ may }: Pick<Session, 'may'>, access: Access | undefined): boolean =>
   access?.some((scopes) => may(...scopes)) ?? false
 
@@ -104,7 +104,7 @@ export const listKey = (name: string) => ['records', name, 'list'] as const
 export const deletedKey = (name: string) => ['records', name, 'deleted'] as const
 export const rowKey = (name: string, id: string | number) => ['records', name, 'row', String(id)] as const
 
-/** The total number of rows of a list; null if the service does not count them in time. */
+/** Queries the total number of rows in a list; null if counting takes the service too long. */
 export function useCount(name: string, path: string) {
   const send = useSend()
   return useQuery({
@@ -133,5 +133,7 @@ export function useRow(resource: Resource, id: string | number, enabled = true) 
   return useQuery({ queryKey: rowKey(resource.name, id), queryFn: () => readRow(send, resource, id), enabled })
 }
 
-/** The header that makes a change fail with 412 if the row has changed since it was read; none if `etag` is null. */
+/**
+ * The header that makes a change fail with 412 if the row has changed since it was read; no header if `etag` is null.
+ */
 export const ifMatch = (etag: string | null): Record<string, string> => (etag === null ? {} : { 'if-match': etag })

@@ -14,7 +14,10 @@ interface EditProps {
   onDone: () => void
 }
 
-/** The form of an existing row. Sends the changed fields with If-Match; a 412 leads to a choice between both versions. */
+/**
+ * The form for an existing row. Sends the changed fields with If-Match; after a 412, the user chooses between both
+ * versions.
+ */
 export function EditRow({ resource, loaded, onDone }: EditProps) {
   const { name, noun, path } = resource
   const fields = resource.fields.filter(({ isReadOnly }) => !isReadOnly)

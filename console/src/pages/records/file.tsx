@@ -15,7 +15,7 @@ import { type FileValue, Value } from './value.tsx'
 
 const anyType = 'application/octet-stream'
 
-/** Returns the type with which a file is uploaded. The browser does not recognize every type. */
+/** Returns the Content-Type for an upload. The browser does not recognize every file type. */
 function typeOf({ type }: Blob, types: readonly string[]): string {
   if (types.includes(type)) return type
   const [only] = types
@@ -30,7 +30,7 @@ interface RowFileProps {
   row: Row
 }
 
-/** The file of a row: its type and size, and what the person may do with it. */
+/** A row's file: its type and size, and the actions that the user may take on it. */
 export function RowFile({ resource, field, file: { types, download, upload, remove }, row }: RowFileProps) {
   const session = useSession()
   const send = useSend()
@@ -40,7 +40,7 @@ export function RowFile({ resource, field, file: { types, download, upload, remo
   const value = (row[field.name] ?? null) as FileValue | null
   const path = `${resource.path}/${encodeURIComponent(row.id)}/${field.name}`
   const label = field.label.toLowerCase()
-  // The write fails if someone else has changed the file meanwhile.
+  // The write fails with 412 if someone else has changed the file in the meantime.
   const condition: Record<string, string> =
     value === null ? { 'if-none-match': '*' } : { 'if-match': `"${value.sha256}"` }
   const changed = async (text: string) => {

@@ -30,7 +30,9 @@ interface FilterBuilderProps {
   onChange: (filters: Pair[]) => void
 }
 
-/** The filters of a table: each has a field, an operator that the service offers for the field, and a value. */
+/**
+ * The filters of a table. Each filter has a field, one of the operators that the service supports for it, and a value.
+ */
 export function FilterBuilder({ resource, filters, onChange }: FilterBuilderProps) {
   const [isAdding, setAdding] = useState(false)
   const known = new Map(resource.filters.map((filter) => [filter.parameter, filter]))
@@ -122,7 +124,7 @@ function NewFilter({ resource, onAdd, onCancel }: NewFilterProps) {
   )
 }
 
-/** Returns the choices of a filter's value; undefined if it is free text. */
+/** Returns the values to choose from; undefined if the filter accepts any text. */
 function choicesFor(filter: Filter, resource: Resource): string[] | undefined {
   if (filter.operator === 'null') return ['true', 'false']
   if (filter.operator === 'in') return undefined

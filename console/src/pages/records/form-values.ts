@@ -2,7 +2,7 @@ import type { Schema } from '../../api/document.ts'
 import type { Field, Row } from './model.ts'
 import { textOf } from './value.tsx'
 
-/** How a form edits the values of a field. */
+/** The type of form control for a field. */
 export type Control = 'text' | 'lines' | 'integer' | 'number' | 'boolean' | 'choice' | 'date' | 'instant' | 'json'
 
 const longText = 300
@@ -25,10 +25,10 @@ export function controlOf(schema: Schema): Control {
   return maxLength !== undefined && maxLength > longText ? 'lines' : 'text'
 }
 
-/** The texts in the controls of a form, by field; an empty text stands for no value. */
+/** The text in each form control, by field name; empty text means no value. */
 export type Draft = Readonly<Record<string, string>>
 
-/** Returns the texts with which a form starts. */
+/** Returns the initial text of each form control. */
 export function draftOf(fields: readonly Field[], row: Row | null): Draft {
   const initial = ({ name, schema }: Field) => {
     const value = row === null ? schema.default : row[name]
@@ -37,11 +37,11 @@ export function draftOf(fields: readonly Field[], row: Row | null): Draft {
   return Object.fromEntries(fields.map((field) => [field.name, initial(field)]))
 }
 
-/** Thrown for a text that is not a valid value of its field. */
+/** Thrown if a text is not a valid value for its field. */
 export class InvalidText extends Error {}
 
 /**
- * Returns the value that a text stands for; null if the text is empty. Throws `InvalidText` for a malformed number or
+ * Converts a control's text to a value; null if the text is empty. Throws `InvalidText` for a malformed number or
  * malformed JSON; the service checks all other rules.
  */
 export function valueFrom(schema: Schema, text: string): unknown {
@@ -73,7 +73,7 @@ interface Body {
   errors: Record<string, string>
 }
 
-/** Returns the body of a POST: every field with a value. */
+/** Returns the body of a POST request: every field that has a value. */
 export function newBody(fields: readonly Field[], draft: Draft): Body {
   const { body, errors } = changedBody(fields, draftOf(fields, { id: '' }), draft)
   return { body: Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null)), errors }

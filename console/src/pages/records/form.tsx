@@ -13,7 +13,7 @@ interface RecordFormProps {
   fields: readonly Field[]
   draft: Draft
   onChange: (draft: Draft) => void
-  /** Texts that are not valid values, by field. */
+  /** Messages for invalid text, by field name. */
   errors: Readonly<Record<string, string>>
   /** The error of the last request. */
   error: unknown
@@ -24,7 +24,7 @@ interface RecordFormProps {
   onCancel: () => void
 }
 
-/** A form with a control for each field of a resource, and the service's messages at the fields that they concern. */
+/** A form with a control for each field of a resource. The service's error messages appear next to their fields. */
 export function RecordForm({ fields, draft, onChange, errors, error, isNew, ...form }: RecordFormProps) {
   const submit = (event: FormEvent) => {
     event.preventDefault()
@@ -63,7 +63,7 @@ export function RecordForm({ fields, draft, onChange, errors, error, isNew, ...f
   )
 }
 
-/** Returns the name of a field of an error, which may be a JSON pointer. */
+/** Returns the field name from an error's `field`, which may be a JSON pointer. */
 const nameOf = (field: string) => field.replace(/^\//, '')
 
 interface FieldControlProps {
@@ -117,7 +117,7 @@ const minSearched = 2
 
 const isMissing = (error: unknown) => error instanceof ApiError && error.status === 404
 
-/** The id of a row of another resource: typed, or chosen among the rows that a text finds. */
+/** A field for the id of a related row. The user types the id, or chooses a row from the results of a search. */
 function ReferenceField({ resource: name, value, onChange, ...field }: ReferenceFieldProps) {
   const session = useSession()
   const send = useSend()

@@ -26,7 +26,7 @@ interface PlacedProps {
 
 interface GridRowProps extends PlacedProps, Pick<GridProps, 'columns' | 'selected' | 'onSelect' | 'onOpen'> {
   row: Row
-  /** The column of the cell that Tab reaches; null if it is in another row. */
+  /** The column of the cell that is in the tab order; null if that cell is in another row. */
   tabColumn: number | null
   onActive: (cell: Cell) => void
 }
@@ -68,7 +68,7 @@ export function GridRow({ row, tabColumn, onActive, columns, selected, onSelect,
   )
 }
 
-/** The place of a row that is being read. */
+/** A placeholder for a row that is loading. */
 export function WaitingRow({ index, template, top }: PlacedProps) {
   return (
     <tr
@@ -84,7 +84,7 @@ export function WaitingRow({ index, template, top }: PlacedProps) {
   )
 }
 
-/** The titles of the columns, which sort, and the check box for all loaded rows. */
+/** The column headers, which sort the grid, and a check box that selects all loaded rows. */
 export function Header({
   columns,
   list,

@@ -11,7 +11,7 @@ export interface GridProps {
   /** The total number of rows; null if it is unknown. */
   total: number | null
   sort: string | undefined
-  /** The fields to sort by. */
+  /** The fields that the grid can be sorted by. */
   sorts: readonly string[]
   onSort: (sort: string | undefined) => void
   selected: ReadonlySet<string | number>
@@ -23,8 +23,8 @@ const selectWidth = '2.75rem'
 const columnRem = 8
 
 /**
- * A table of any number of rows: only the visible ones are elements, and further pages are read as the person scrolls.
- * Arrow keys move between cells, Enter opens a row, and Space selects it.
+ * A table of any number of rows. Only the visible rows are in the DOM, and further pages are loaded as the user
+ * scrolls. Arrow keys move between cells, Enter opens a row, and Space selects it.
  */
 export function Grid(props: GridProps) {
   const { columns, list } = props
@@ -35,7 +35,7 @@ export function Grid(props: GridProps) {
     getScrollElement: () => box.current,
     estimateSize: () => rowHeight,
     overscan: 12,
-    // The title row covers the first row's height.
+    // The sticky header covers the height of one row.
     scrollPaddingEnd: rowHeight,
   })
   const shown = virtual.getVirtualItems()
@@ -60,7 +60,7 @@ export function Grid(props: GridProps) {
   const widths = columns.map(({ name }) => (name === 'id' ? '6rem' : `minmax(${columnRem}rem, 1fr)`))
   const template = `${selectWidth} ${widths.join(' ')}`
   const minWidth = `calc(${selectWidth} + ${columns.length * columnRem}rem)`
-  // Tab must reach a cell even if the active one is not among the elements.
+  // Tab must reach a cell even if the active cell is not in the DOM.
   const tabRow = active.row >= first && active.row <= last ? active.row : first
   return (
     <div className="record-grid" ref={box} aria-busy={list.isLoading}>
@@ -86,7 +86,7 @@ export function Grid(props: GridProps) {
   )
 }
 
-/** Returns a function that gives a cell the focus, as soon as it is an element. */
+/** Returns a function that focuses a cell as soon as the cell is in the DOM. */
 function useFocusOnceShown(box: { readonly current: HTMLElement | null }): (cell: Cell) => void {
   const wanted = useRef<Cell | null>(null)
   useEffect(() => {

@@ -13,11 +13,11 @@ interface Entry {
   subject?: string | null
 }
 
-/** The history of a row that the service stores: its revision and times, and entries of the audit log about a user. */
+/** The stored history of a row: its revision and times and, for a user, entries of the audit log. */
 export function History({ resource, loaded: { row, etag } }: { resource: Resource; loaded: Loaded }) {
   const { may } = useSession()
   const send = useSend()
-  // Only changes of accounts are audited; the rows of other resources have no entries.
+  // Only changes to accounts are audited; rows of other resources have no entries.
   const isAudited = resource.name === 'users' && (may('audit:read') || may('admin'))
   const audit = useQuery({
     queryKey: ['records', 'audit', row.id],

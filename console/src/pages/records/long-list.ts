@@ -4,13 +4,13 @@ import { type ListPage, readPage, useSend } from './data.ts'
 
 /** How long a page stays in memory after it has left the screen. */
 const keptMs = 10_000
-/** How many rows are loaded above the visible ones, and how many below. */
+/** Number of rows to load above the visible rows, and below them. */
 const aheadRows = 40
 
 interface Place {
   /** The path of the page, with its cursor. */
   start: string
-  /** The number of its rows when it was last read; 0 before that. */
+  /** The number of rows when the page was last read; 0 before that. */
   size: number
 }
 
@@ -23,9 +23,9 @@ interface Places {
   to: number
 }
 
-/** A list of any length, of which only the pages around the visible rows are in memory. */
+/** A list of any length. Only the pages around the visible rows are in memory. */
 export interface LongList<Item> {
-  /** The path of the shown rows. After a change, this is the old path until the first new page has been read. */
+  /** The path of the loaded rows. When the path changes, this is the old one until the first new page has been read. */
   path: string
   /** The number of rows in all known pages. */
   count: number
@@ -52,9 +52,9 @@ const beginning = (path: string): Places => ({
 })
 
 /**
- * Reads a list page by page, as the user scrolls. Pages have cursors, so the end is reached only by scrolling through
- * all pages; the cursors of known pages are kept, so any known page can be read again. `path` has the query, but no
- * cursor.
+ * Reads a list page by page as the user scrolls. Pages are found by cursor, so the user reaches the end only by
+ * scrolling through all pages. The cursors of known pages are stored, so these pages can be read again. `path` contains
+ * the query without a cursor.
  */
 export function useLongList<Item>(key: readonly string[], path: string): LongList<Item> {
   const send = useSend()
@@ -96,8 +96,8 @@ export function useLongList<Item>(key: readonly string[], path: string): LongLis
 }
 
 /**
- * Returns `places` with the sizes and cursors of the loaded pages. If a page now ends elsewhere, the pages after it are
- * forgotten.
+ * Returns `places` with the sizes and cursors of the loaded pages. If a page now ends at another row, removes all pages
+ * after it.
  */
 function withPages(places: Places, data: readonly (ListPage<unknown> | undefined)[]): Places {
   let { pages, hasMore } = places

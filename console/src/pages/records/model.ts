@@ -13,20 +13,20 @@ import {
   type Schema,
 } from '../../api/document.ts'
 
-/** A field of a resource, as its forms and tables need it. */
+/** A field of a resource, with the properties that forms and tables need. */
 export interface Field {
   name: string
   label: string
   schema: Schema
-  /** True if a new row needs a value. */
+  /** Whether a POST must contain the field. */
   isRequired: boolean
-  /** True if no body can contain it. */
+  /** Whether the service rejects the field in request bodies. */
   isReadOnly: boolean
-  /** True if no response contains it. */
+  /** Whether responses omit the field. */
   isWriteOnly: boolean
-  /** True if lists contain it. */
+  /** Whether rows in lists contain the field. */
   isListed: boolean
-  /** The name of the resource whose id it contains. */
+  /** For a reference, the name of the resource that it refers to. */
   reference: string | null
   /** True for numbers and decimals, but not for ids and references. */
   isNumber: boolean
@@ -34,7 +34,7 @@ export interface Field {
   file: FileOperations | null
 }
 
-/** The media types that a file can have, and the scopes of the operations that exist. */
+/** The allowed media types, and the scopes for each operation; an operation that does not exist is undefined. */
 export interface FileOperations {
   types: readonly string[]
   download: Access | undefined
@@ -53,11 +53,11 @@ export interface Filter {
   description: string
 }
 
-/** A list of the rows of another resource that belong to a row of this one. */
+/** A list of related rows of another resource, below a single row of this one. */
 export interface NestedList {
   name: string
   resource: string
-  /** The path with `{id}`. */
+  /** The path, with the placeholder `{id}`. */
   path: string
   access: Access
 }
@@ -72,13 +72,13 @@ export interface Resource {
   sorts: readonly string[]
   hasSearch: boolean
   nested: readonly NestedList[]
-  /** The operations that exist, each with its scopes. */
+  /** The scopes for each operation; undefined for an operation that does not exist. */
   can: Partial<Record<'list' | 'create' | 'read' | 'patch' | 'remove' | 'listDeleted' | 'restore' | 'erase', Access>>
 }
 
 const isMember = (name: string) => !name.startsWith('_')
 
-/** Returns `Line items` for `line-items`, and `Created at` for `createdAt`. */
+/** Returns a label such as `Line items` for `line-items`, or `Created at` for `createdAt`. */
 export function labelOf(name: string): string {
   const words = name
     .replace(/[-_.]/g, ' ')
@@ -210,14 +210,14 @@ function nestedOf(document: Document, path: string, read: Operation | undefined)
 /** A row of a resource. */
 export type Row = Record<string, unknown> & { id: number | string }
 
-/** Returns the field by which users recognize a row. */
+/** Returns the field that identifies a row to users, such as its name. */
 export function titleFieldOf({ fields }: Pick<Resource, 'fields'>): Field | undefined {
   const texts = fields.filter(({ schema, isListed }) => isListed && schema.type === 'string' && !schema.format)
   const best = ['name', 'title', 'reference', 'label'].find((name) => texts.some((field) => field.name === name))
   return texts.find(({ name }) => name === best) ?? texts[0]
 }
 
-/** Returns a short text by which users recognize a row. */
+/** Returns a short text that identifies a row to users. */
 export function titleOf(row: Row, resource: Pick<Resource, 'fields'>): string {
   const value = row[titleFieldOf(resource)?.name ?? '']
   return typeof value === 'string' && value !== '' ? value : `#${row.id}`

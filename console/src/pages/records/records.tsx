@@ -21,7 +21,7 @@ export function Records() {
   return <WithResource name={name}>{(resource) => <RecordTable key={name} resource={resource} />}</WithResource>
 }
 
-/** Returns the path of a list with the filters, the search text and the order of a table. */
+/** Returns the path of a list with a table's filters, search text and sort order. */
 function listPath({ path }: Resource, { q, sort, filters = [] }: TableSearch, limit: number): string {
   const query = new URLSearchParams(filters)
   if (q) query.set('q', q)
@@ -30,7 +30,7 @@ function listPath({ path }: Resource, { q, sort, filters = [] }: TableSearch, li
   return `${path}?${query}`
 }
 
-/** Returns the columns of a table: the chosen ones, or the first fields of the list. */
+/** Returns a table's columns: those that the user has chosen or, by default, the first eight. */
 function columnsOf({ fields }: Resource, chosen: readonly string[] | undefined): Field[] {
   const listed = fields.filter(({ isListed }) => isListed)
   if (chosen) return listed.filter(({ name }) => chosen.includes(name))
@@ -123,7 +123,7 @@ interface ListStateProps {
   onChange: (changes: Partial<TableSearch>) => void
 }
 
-/** Says that a list is being read for the first time, could not be read, or is empty. */
+/** Shows that a list is loading for the first time, could not be read, or is empty. */
 function ListState({ resource: { name, noun, title, can }, list, search, onChange }: ListStateProps) {
   const session = useSession()
   if (list.error !== null)

@@ -20,9 +20,9 @@ export const restoreRow = (send: Send, { name }: Pick<Resource, 'name'>, id: str
   send('POST', `/api/deleted/${name}/${encodeURIComponent(id)}/restore`)
 
 /**
- * Returns a function that deletes a row, with If-Match, and offers to undo the deletion. If the user may restore
- * deleted rows, the function deletes the row at once, and an undo restores it. Otherwise, it sends the request when the
- * message with the offer disappears. If the page is closed or reloaded before that, the row stays.
+ * Returns a function that deletes a row with If-Match, and offers to undo the deletion. If the user may restore deleted
+ * rows, it deletes the row at once, and undo restores the row. Otherwise, it sends the request only when the message
+ * with the undo button disappears; if the page is closed before that, the row is not deleted.
  */
 export function useRemoval(resource: Resource) {
   const { name, noun, can } = resource
@@ -40,11 +40,11 @@ export function useRemoval(resource: Resource) {
     toast(`Deleting ${noun} #${id}`, {
       label: 'Undo',
       run: () => void cache.reset(),
-      // A list that was read meanwhile contains the row again.
+      // Hide the row again, because a list may have been read in the meantime.
       otherwise: () => void removeRow(send, resource, id, etag).then(() => cache.hide(id), failed),
     })
   }
-  /** Resolves with true if the row is deleted, or will be unless the user undoes it. */
+  /** Resolves to true if the row has been deleted, or will be deleted unless the user undoes it. */
   return async (id: string | number, etag: string | null): Promise<boolean> => {
     if (!allows(session, can.restore)) {
       delayed(id, etag)

@@ -6,7 +6,7 @@ import { Empty, Loaded } from '../../ui/states.tsx'
 import { allows, useResources } from './data.ts'
 import type { Resource } from './model.ts'
 
-/** The list of resources that the person may read. */
+/** The list of resources that the user may read. */
 export function Resources() {
   const session = useSession()
   const resources = useResources()
@@ -49,7 +49,7 @@ function ResourceCard({ resource: { name, title, fields, can } }: { resource: Re
   )
 }
 
-/** Shows the content for the resource with a name, once the document is loaded. */
+/** Renders `children` with the named resource, once the OpenAPI document is loaded. */
 export function WithResource({ name, children }: { name: string; children: (resource: Resource) => ReactNode }) {
   const resources = useResources()
   return (

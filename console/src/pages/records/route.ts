@@ -2,7 +2,7 @@ import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
 import { rootRoute } from '../../root.tsx'
 import { textOf, textsOf } from '../../search.ts'
 
-/** What a link to a table contains: search text, order, filters as `[parameter, value]`, and the shown columns. */
+/** The search parameters of a table: search text, sort order, filters as `[parameter, value]`, and visible columns. */
 export interface TableSearch {
   q?: string
   sort?: string

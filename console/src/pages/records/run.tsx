@@ -23,11 +23,14 @@ interface Run {
   ids: readonly Id[]
   step: Step
   onProgress: (progress: Progress) => void
-  /** Ends the run before the next row. */
+  /** Stops the run before the next row. */
   signal: AbortSignal
 }
 
-/** Runs a step for each row, a few at a time. An error of one row does not stop the others. Returns the ids that remain. */
+/**
+ * Runs a step for each row, a few rows at a time. A failed row does not stop the others. Returns the ids of unchanged
+ * rows.
+ */
 async function forEachRow({ ids, step, onProgress, signal }: Run): Promise<readonly Id[]> {
   const left = [...ids]
   let progress: Progress = { total: ids.length, done: 0, failed: [] }
@@ -50,7 +53,7 @@ async function forEachRow({ ids, step, onProgress, signal }: Run): Promise<reado
 export interface SelectedProps {
   resource: Resource
   ids: readonly Id[]
-  /** Called after a run with the rows that were not changed. */
+  /** Called after a run with the ids of the rows that were not changed. */
   onDone: (remaining: readonly Id[]) => void
 }
 
@@ -64,7 +67,7 @@ interface RunDialogProps extends SelectedProps {
   children: ReactNode
 }
 
-/** Asks before a step runs for every row, then shows the progress, and the errors by row. */
+/** Asks for confirmation, runs a step for every row, and shows the progress and any failed rows. */
 export function RunDialog({ resource, ids, step, onClose, onDone, ...texts }: RunDialogProps) {
   const { title, action, isDangerous = false, isDisabled = false, children } = texts
   const cache = useCache(resource.name)

@@ -13,7 +13,7 @@ interface ToolbarProps {
   onChange: (changes: Partial<TableSearch>) => void
 }
 
-/** The search field, the filters and the choice of columns above a table. */
+/** The controls above a table: the search field, the filters and the column picker. */
 export function Toolbar({ resource, search, columns, onChange }: ToolbarProps) {
   const [isChoosing, setChoosing] = useState(false)
   const listed = resource.fields.filter(({ isListed }) => isListed)
@@ -51,7 +51,7 @@ export function Toolbar({ resource, search, columns, onChange }: ToolbarProps) {
   )
 }
 
-/** The search field: sends the text when the person pauses, and gets the focus by the key `/`. */
+/** The search field. It searches when the user pauses typing; the key `/` focuses it. */
 function SearchBox({ text, onChange }: { text: string; onChange: (text: string | undefined) => void }) {
   const [typed, setTyped] = useDelayedText(text, (next) => onChange(next === '' ? undefined : next))
   const input = useRef<HTMLInputElement>(null)

@@ -3,13 +3,13 @@ import type { ReactNode } from 'react'
 import { bytesText, Time } from '../../ui/format.tsx'
 import type { Field, Row } from './model.ts'
 
-/** Returns a value as one line of text; empty for an absent value. */
+/** Returns a value as one line of text; empty text for null and undefined. */
 export function textOf(value: unknown): string {
   if (value === null || value === undefined) return ''
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-/** The value of a field with a file. */
+/** The value of a file field. */
 export interface FileValue {
   type: string
   bytes: number

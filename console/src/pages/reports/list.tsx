@@ -11,7 +11,7 @@ import { fastMs, isFinished, slowMs, type Task, TaskActions, TaskState, useRepor
 import { Queues } from './queues.tsx'
 import { type ReportsSearch, taskStates } from './route.ts'
 
-/** The list of reports, with the progress of those that run. */
+/** The list of reports, with the progress of those in progress. */
 export function ReportList() {
   const { may } = useSession()
   const search = useSearch({ from: '/reports' })

@@ -1,6 +1,6 @@
 import { CheckField, fieldError, SelectField, TextField } from '../../ui/fields.tsx'
 
-/** The part of JSON Schema that the parameters of reports use. */
+/** The subset of JSON Schema that report parameters use. */
 export interface Schema {
   type?: string | readonly string[]
   format?: string
@@ -15,7 +15,7 @@ export interface Schema {
   maximum?: number
 }
 
-/** What the fields contain: text by the path of a parameter, such as `filter.name`, and for lists the chosen names. */
+/** The values of the form fields by parameter path, such as `filter.name`: text or, for a list, the selected names. */
 export type Values = Readonly<Record<string, string | readonly string[]>>
 
 interface Props {
@@ -44,7 +44,7 @@ const titleOf = (name: string) => {
 
 const inputTypes: Record<string, string> = { 'date-time': 'datetime-local', date: 'date', email: 'email', uri: 'url' }
 
-/** The fields of parameters, one for each property of the schema. */
+/** The form fields for report parameters, one per property of the schema. */
 export function ParameterFields({ schema, path = '', ...props }: Props) {
   return Object.entries(schema.properties ?? {}).map(([name, property]) => {
     const at = path === '' ? name : `${path}.${name}`
@@ -134,11 +134,11 @@ function Choices({ legend, list, chosen, onChange }: ChoicesProps) {
   )
 }
 
-/** Returns the message of the service for a parameter. */
+/** Returns the service's error message for a parameter. */
 const errorAt = (error: unknown, path: string) =>
   fieldError(error, `parameters.${path}`) ?? fieldError(error, `parameters/${path.replaceAll('.', '/')}`)
 
-/** Returns the parameters that the fields contain, with the types of the schema; without empty fields. */
+/** Converts the form's values to parameters with the types in the schema. Omits empty fields. */
 export function parametersOf(schema: Schema, values: Values, path = ''): Record<string, unknown> {
   const entries = Object.entries(schema.properties ?? {}).flatMap(([name, property]): [string, unknown][] => {
     const at = path === '' ? name : `${path}.${name}`

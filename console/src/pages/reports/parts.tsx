@@ -29,7 +29,7 @@ export function useReportTypes() {
   })
 }
 
-/** The state of a task; while it runs, its progress. */
+/** The status of a task, and its progress while it is running. */
 export function TaskState({ task: { status, progress, error, reportType } }: { task: Task }) {
   if (status === 'completed') return <Badge tone="good">completed</Badge>
   if (status === 'failed')
@@ -50,7 +50,7 @@ export function TaskState({ task: { status, progress, error, reportType } }: { t
 
 interface ActionProps {
   task: Task
-  /** Whether to offer the result, which the person may not want to open if the report belongs to somebody else. */
+  /** Whether the report is the user's own. Administrators are not offered the results of other users' reports. */
   isOwn: boolean
 }
 

@@ -12,7 +12,7 @@ import { Empty, ErrorNotice, Loaded } from '../../ui/states.tsx'
 import { ParameterFields, parametersOf, type Schema, type Values } from './parameters.tsx'
 import { type ReportType, useReportTypes } from './parts.tsx'
 
-/** The form that requests a report, made from the report types. */
+/** The form that requests a report. Its fields depend on the report type. */
 export function RequestReport() {
   const { may } = useSession()
   const query = useReportTypes()
@@ -106,7 +106,7 @@ function bodyOf({ reportType, parameters: schema }: ReportType, { format, webhoo
   } as Body
 }
 
-/** Requests a report, and shows its task. */
+/** Requests a report, then navigates to its page. */
 function useRequest() {
   const api = useApi()
   const queries = useQueryClient()

@@ -4,10 +4,10 @@ import { Button } from '../../ui/button.tsx'
 import { TextField } from '../../ui/fields.tsx'
 import { requestIdIn } from './finder.ts'
 
-/** Ids that clients send in X-Request-Id have this form. */
+/** The ids that the service accepts in X-Request-Id. */
 const known = /^[A-Za-z0-9._-]{8,64}$/
 
-/** A search field for the id of a request, or for the URN in an error. */
+/** A search field for a request id, or for the request URN in an error response. */
 export function FindRequest() {
   const navigate = useNavigate()
   const [text, setText] = useState('')

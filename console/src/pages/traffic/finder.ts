@@ -3,13 +3,13 @@ import type { Finder } from '../../shell/finders.ts'
 const urn = /^urn:request:([A-Za-z0-9._-]{8,64})$/i
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Returns the request id from a text that is a request URN or a UUID; null for any other text. */
+/** Returns the request id if the text is a request URN or a UUID; null for any other text. */
 export function requestIdIn(text: string): string | null {
   const trimmed = text.trim()
   return urn.exec(trimmed)?.[1] ?? (uuid.test(trimmed) ? trimmed : null)
 }
 
-/** The finder for the id of a request, or for its URN from an error. */
+/** Finds a request by its id, or by the URN in an error response. */
 export const requestFinder: Finder = {
   title: 'Request',
   scopes: ['admin'],

@@ -17,7 +17,7 @@ export interface Limited {
 }
 
 type Client = components['schemas']['OAuthClient']
-/** Shows the limits of a client and their use, and changes them. */
+/** Shows a client's limits and current usage, and lets the user change the limits. */
 export function LimitsDialog({ of, onClose }: { of: Limited; onClose: () => void }) {
   const api = useApi()
   const query = useQuery({
@@ -49,12 +49,12 @@ const readClient = (api: Api, { id }: Limited) =>
 interface FormProps {
   of: Limited
   loaded: Tagged<Client>
-  /** The rate that applies if the client has none of its own. */
+  /** The effective rate, used as the default if the client has no rate of its own. */
   defaultRate: string | null
   onClose: () => void
 }
 
-/** Holds the state of the form, and sends the changes. */
+/** Manages the form's state and submits the changes. */
 function useLimits({ of, loaded, defaultRate, onClose }: FormProps) {
   const api = useApi()
   const queries = useQueryClient()

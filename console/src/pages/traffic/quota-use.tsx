@@ -6,12 +6,12 @@ type ClientUsage = paths['/api/clients/{id}/usage']['get']['responses'][200]['co
 type Quota = ClientUsage['accounts'][number]['quotas'][number]
 
 interface Use {
-  /** The rate that applies, as calls/seconds; null if there is none. */
+  /** The effective rate as requests/seconds; null if there is none. */
   rate: string | null
   accounts: { name: string; quotas: Quota[] }[]
 }
 
-/** Reads the quota use of a client and of its users. */
+/** Reads the quota usage of a client and its users. */
 export async function readUse(api: Api, id: string): Promise<Use> {
   const { rate, accounts } = await unwrap(api.GET('/api/clients/{id}/usage', { params: { path: { id } } }))
   const nameOf = (subject: string, userName?: string) => userName ?? (subject === id ? 'The client itself' : subject)
@@ -21,7 +21,7 @@ export async function readUse(api: Api, id: string): Promise<Use> {
   }
 }
 
-/** Shows the rate and the quotas of this month. */
+/** Shows the rate, and this month's quota usage. */
 export function UseOfQuotas({ use }: { use: Use }) {
   const rows = use.accounts.flatMap(({ name, quotas }) => quotas.map((quota) => ({ name, quota })))
   const reset = rows[0]?.quota.reset
@@ -60,7 +60,7 @@ export function UseOfQuotas({ use }: { use: Use }) {
   )
 }
 
-/** Returns a rate, written as calls/seconds, in words. */
+/** Formats a rate, given as requests/seconds, such as "600 requests in 60 seconds". */
 export const rateWords = (rate: string) => {
   const [calls, seconds] = rate.split('/').map(Number)
   return `${countText(calls ?? 0)} requests in ${seconds} seconds`

@@ -77,5 +77,5 @@ function Details({ of }: { of: Logged }) {
   )
 }
 
-/** The service's page that explains an error code. */
+/** Returns the path of the service's page about an error code. */
 const problemPath = (code: string) => `/problems/${code.toLowerCase().replaceAll('_', '-')}`

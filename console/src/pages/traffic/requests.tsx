@@ -104,7 +104,7 @@ function List({ filter }: { filter: RequestFilter }) {
   )
 }
 
-/** A status with its color. */
+/** A status code, colored by its class. */
 export const StatusBadge = ({ status }: { status: number }) => <Badge tone={toneOf(status)}>{status}</Badge>
 
 const columns: Column<Logged>[] = [

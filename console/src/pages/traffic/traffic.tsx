@@ -21,7 +21,7 @@ const titles: Record<Kind, string> = { client: 'Clients', subject: 'Users', addr
 const windowTitles: Record<Window, string> = { minute: 'Last minute', hour: 'Last hour', day: 'Last day' }
 const pollMs = 15_000
 
-/** The senders of requests, the responses that they get, and their limits. */
+/** Traffic by client, user or address: the number of requests, their outcomes, and the limits. */
 export function Traffic() {
   const { by = 'client', window = 'hour' } = route.useSearch()
   const [limited, setLimited] = useState<Limited | null>(null)
@@ -113,7 +113,7 @@ const anonymous = {
 } as const
 
 function columnsOf(by: Kind, all: number, onLimits: (of: Limited) => void): Column<Row>[] {
-  // Requests are found by one address, not by a network.
+  // The list of requests can be filtered by a single address, but not by a network.
   const isOne = ({ key }: Row) => key !== null && key !== 'all others' && !key.endsWith('/64')
   const count = (title: string, read: (row: Row) => number, isBad = false): Column<Row> => ({
     ...{ title, isNumber: true },

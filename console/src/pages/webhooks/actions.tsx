@@ -22,7 +22,7 @@ interface Props {
 type Patch = components['schemas']['WebhookPatch']
 type Open = 'edit' | 'test' | 'rotate' | 'replay' | 'delete' | null
 
-/** Sends a change to a webhook, unless someone else has changed it since. */
+/** Changes a webhook, unless someone else has changed it since it was read. */
 function useChange({ webhook: { id }, etag }: Props) {
   const api = useApi()
   const queries = useQueryClient()

@@ -13,7 +13,7 @@ import { type Attempt, type Delivery, DeliveryState, NextAttempt, refreshMs, use
 
 const fastMs = 2_000
 
-/** One delivery: its attempts on a time line, with the request and the responses. */
+/** One delivery: its request, and a timeline of the attempts with their responses. */
 export function DeliveryPage() {
   const { id, deliveryId } = useParams({ from: '/webhooks/$id/deliveries/$deliveryId' })
   const api = useApi()

@@ -21,7 +21,7 @@ const settingsOf = ({
   headers: Object.entries(headers).map(([name, value], key) => ({ key, name, value })),
 })
 
-/** Returns a merge patch with the settings that differ; headers that were removed become null. */
+/** Returns a merge patch with the changed settings; removed headers become null. */
 function patchOf(before: Settings, after: Settings): object {
   const [old, now] = [headersOf(before.headers), headersOf(after.headers)]
   const removed = Object.fromEntries(

@@ -10,7 +10,7 @@ export type Delivery = components['schemas']['Delivery']
 export type Attempt = Delivery['attempts'][number]
 export type Statistics = components['schemas']['WebhookStatisticsReadResult']
 
-/** How often pages with changing data read it again, in ms. */
+/** The polling interval of pages with changing data, in ms. */
 export const refreshMs = 15_000
 
 export const webhookKey = (id: string) => ['webhook', id] as const
@@ -53,13 +53,16 @@ export function useEventTypes() {
   })
 }
 
-/** Returns whether the webhook belongs to the person; only administrators see owners, and see those of others. */
+/**
+ * Returns true if the webhook belongs to the user. Users who are not administrators see only their own webhooks,
+ * without an owner.
+ */
 export function useIsOwn({ ownerClient, ownerSubject }: Webhook): boolean {
   const { person } = useSession()
   return ownerClient === undefined || (ownerClient === 'console' && ownerSubject === person.id)
 }
 
-/** Shows the owner of a webhook. Only administrators get owners; other users see only their own webhooks. */
+/** Shows the owner of a webhook. Only administrators see other owners; for any other user, this is "You". */
 export const WebhookOwner = ({ of: { ownerClient, ownerSubject } }: { of: Webhook }) =>
   ownerClient === undefined ? <>You</> : <OwnerText ownerClient={ownerClient} ownerSubject={ownerSubject} />
 
@@ -97,7 +100,7 @@ export const latencyText = (ms: number | undefined) => (ms === undefined ? '–'
 
 const [barWidth, gap, height] = [4, 1, 24]
 
-/** The attempts of each of the last 24 hours as bars; failed attempts are at the bottom, in another color. */
+/** A bar chart of the attempts in each of the last 24 hours, with failed attempts in another color at the bottom. */
 export function Sparkline({ statistics }: { statistics: Statistics | undefined }) {
   if (statistics === undefined || statistics.attempts === 0) return <span className="quiet">–</span>
   const { hours, attempts, failed } = statistics
@@ -128,7 +131,10 @@ export function Sparkline({ statistics }: { statistics: Statistics | undefined }
   )
 }
 
-/** When a delivery is sent next. An endpoint that fails gets one request at a time, so that other deliveries wait. */
+/**
+ * Shows when a delivery is sent next. A failing endpoint gets one request at a time, so a delivery that is due may have
+ * to wait.
+ */
 export function NextAttempt({ at }: { at: string | undefined }) {
   if (at !== undefined && Date.parse(at) < Date.now()) return <>when the endpoint is free</>
   return <Time at={at} isRelative />

@@ -10,7 +10,7 @@ import { Page } from '../../ui/page.tsx'
 import { Empty, ErrorNotice } from '../../ui/states.tsx'
 import { headersOf, noSettings, SettingsFields } from './settings.tsx'
 
-/** The form that registers a webhook, then its secret. */
+/** The form that registers a webhook. Afterwards, shows the new secret. */
 export function Register() {
   const { may } = useSession()
   const api = useApi()

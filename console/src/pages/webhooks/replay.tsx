@@ -10,7 +10,7 @@ import { ErrorNotice } from '../../ui/states.tsx'
 import { useEventTypes, type Webhook } from './parts.tsx'
 
 type Body = components['schemas']['WebhookReplayRequest']
-/** The range and the filters in the form. The times are values of `datetime-local` inputs. */
+/** The time range and the filters in the form. The times are values of `datetime-local` inputs. */
 interface Draft {
   since: string
   until: string
@@ -24,7 +24,7 @@ interface Progress {
   error: unknown
 }
 
-/** Sends a time range of deliveries again, in steps, until the range is complete or the person stops it. */
+/** Replays the deliveries of a time range in steps, until all are replayed or the user stops it. */
 function useReplay(id: string) {
   const api = useApi()
   const queries = useQueryClient()
@@ -52,7 +52,7 @@ function useReplay(id: string) {
   return { progress, start, stop: () => stopping.current.abort() }
 }
 
-/** Sends the deliveries of a time range again. */
+/** The dialog that replays the deliveries of a time range. */
 export function Replay({ webhook: { id }, onClose }: { webhook: Webhook; onClose: () => void }) {
   const [draft, setDraft] = useState<Draft>(() => ({
     ...{ since: localInputText(Date.now() - 3_600_000), until: '' },
@@ -95,7 +95,7 @@ interface RangeProps {
   error: unknown
 }
 
-/** The fields that choose the deliveries. */
+/** The form fields that select the deliveries to replay. */
 function Range({ draft, onChange, error }: RangeProps) {
   const { data: types = [] } = useEventTypes()
   const set = (change: Partial<Draft>) => onChange({ ...draft, ...change })

@@ -3,7 +3,7 @@ import { Button } from '../../ui/button.tsx'
 import { fieldError, SelectField, TextField } from '../../ui/fields.tsx'
 import { useEventTypes } from './parts.tsx'
 
-/** The settings of a webhook as a form holds them. */
+/** The values of the webhook form. */
 export interface Settings {
   event: string
   callbackUrl: string
@@ -17,7 +17,7 @@ export const noSettings: Settings = {
   ...{ event: '*', callbackUrl: '', description: '', payloadStyle: 'plain', version: '', headers: [] },
 }
 
-/** Returns static headers as an object, without those that have no name. */
+/** Converts the form's headers to an object, without those that have no name. */
 export const headersOf = (headers: Settings['headers']): Record<string, string> =>
   Object.fromEntries(headers.filter(({ name }) => name.trim() !== '').map(({ name, value }) => [name.trim(), value]))
 
