@@ -64,7 +64,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   /** The authorization server, if this process runs one. */
   provider: CurrentServer | null
   people: UserParts
-  /** The OAuth client with which the API reference logs users in, if there is one. */
+  /** The OAuth client that the API reference uses to log users in, if any. */
   docsClientId?: string | null
   /** Whether the console is served. */
   console?: boolean
@@ -94,7 +94,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   log: { access: WriteAccessLine; fault: (error: unknown, requestId: string, traceId?: string) => void }
   /** Whether the fast path may send cached responses; default true. While traces are exported, it sends none. */
   fastPath?: boolean
-  /** Begins the span of each request, if traces are exported. */
+  /** Starts the span of each request, if traces are exported. */
   startRequestSpan?: StartRequestSpan | undefined
   /** Records a response; called for every response. */
   onResponse: WriteAccessLine
@@ -192,7 +192,7 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
 /** Starts measuring the load; returns undefined if no request is rejected because of load. */
 const shedding = ({ overload, later }: AppOptions) => overload && loadShedder({ ...overload, later })
 
-/** Returns the rate limiter; undefined if nothing is limited. */
+/** Returns the rate limiter; undefined if there are no limits. */
 function limiting({ limits, trustedProxies, now, later, log, metrics: { onLimited, onDelayed } }: AppOptions) {
   const onError = (error: unknown) => log.fault(error, 'limits')
   return limits && limiter({ ...limits, trustedProxies, now, later, onError, onLimited, onDelayed })

@@ -39,7 +39,7 @@ export interface AuthorizationOptions {
   onClientIdTaken: (clientId: string) => void
 }
 
-/** Development allows ten times as many login attempts, because automated tests of client apps also log in. */
+/** Development allows ten times as many login attempts, because automated tests of client apps log in often. */
 const developmentTryLimits = { ...tryLimits, perMinuteAndNetwork: 200, perHourAndAccount: 1_000 }
 
 /** Opens token verification, user accounts, and the authorization server if this process has the role `auth`. */

@@ -51,7 +51,7 @@ function commonFacts({ info, scopes, events, collections, users }: Definition) {
   }
 }
 
-/** The schemas of the fields that userinfo adds. */
+/** The schemas of the user fields that the service adds to userinfo responses. */
 function userinfoClaims(users: Definition['users']): Record<string, Schema> {
   const properties = users?.collection.declaration.body.properties ?? {}
   return Object.fromEntries((users?.userinfo ?? []).map((field) => [field, properties[field] as unknown as Schema]))

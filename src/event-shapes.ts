@@ -9,9 +9,9 @@ export const servedVersions = ({ versions }: Pick<Definition, 'versions'>, lives
   lives.filter(({ version, status }) => status !== 'retired' && versions[version]).map(({ version }) => version)
 
 /**
- * Returns the function that finds the conversion of event bodies from the collection's field names, with which they are
- * stored, to those of a version. Instead of a version that is not served, it uses the next served version or, if there
- * is none, the newest.
+ * Returns a function that finds the conversion of stored event bodies, which use the collection's field names, to the
+ * field names of a version. If the version is not served, it uses the next served version or, if there is none, the
+ * newest.
  */
 export function eventShapes(definition: Definition, lives: readonly VersionStatus[]): EventShapes {
   const served = servedVersions(definition, lives)
@@ -26,8 +26,8 @@ export function eventShapes(definition: Definition, lives: readonly VersionStatu
 const numberOf = (version: string) => Number(version.slice(1))
 
 /**
- * Returns, by event type, the conversions to the field names of a version. Contains only the events of resources that
- * the version serves as views.
+ * Returns the conversions to a version's field names by event type, only for resources that the version serves as
+ * views.
  */
 function shapesOf({ versions }: Definition, version: string) {
   return new Map(

@@ -18,7 +18,7 @@ import { appendAudit, theService } from './chain.ts'
 
 export interface AuditArchiveOptions {
   db: Database
-  /** The same database with pauses between writes, for deletions; default: `db`. */
+  /** The same database, but with pauses between writes; used for deletions. Default: `db`. */
   paced?: Database
   store: ArchiveStore
   sealer: Sealer
@@ -111,7 +111,7 @@ async function nextMonth({ db, now }: AuditArchiveOptions, lease: Lease, months:
   let last = after
   for await (const { sequence, hash, at } of entriesAfter(db, after.sequence, lease)) {
     const own = at.slice(0, 7)
-    // An entry that was written just after the end of its month belongs to the next archive.
+    // If an entry was written after its month had been archived, it belongs to the next archive.
     month ??= archive && own <= archive.month ? monthAfter(archive.month) : own
     if (month >= monthAfter(iso(now()).slice(0, 7), -months)) return null
     if (own > month) break

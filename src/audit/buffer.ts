@@ -9,7 +9,7 @@ import { type AuditEntry, appendAudit, auditRecorder, type RecordAudit, type Tim
 /** The interface through which other modules write to the audit log. */
 export interface Audit {
   record: RecordAudit
-  /** Queues an entry that has no transaction of its own; the entry is written within a second, in a batch with others. */
+  /** Queues an entry that does not belong to a transaction. It is written within a second, in a batch with others. */
   note: (entry: AuditEntry) => void
   /**
    * Records events that anyone can trigger. The first event of each kind in a minute becomes an entry; further events of
@@ -28,7 +28,7 @@ export interface AuditSources {
   sealer: Sealer
   /** Returns the current time in ms since the epoch. */
   now: () => number
-  /** Called with each entry that is queued or counted, before repetitions are combined. */
+  /** Called with each event, before repetitions are combined. */
   onEntry?: (entry: AuditEntry) => void
   /** Called when a batch could not be written; the batch stays queued and is retried. */
   onError: (error: unknown) => void
@@ -120,7 +120,7 @@ function counted(note: Audit['note'], now: () => number, kinds: number, beyond: 
     if (uncounted > 0) note({ event: 'audit.overflow', details: { entries: uncounted } })
     uncounted = 0
   }
-  /** Ends the minute once it has elapsed; returns whether a minute is open. */
+  /** Closes the current minute if it has elapsed; returns true if a minute is open. */
   const tick = () => {
     if (now() - startedAt >= minuteMs) end()
     return seen.size > 0

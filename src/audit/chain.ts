@@ -15,7 +15,7 @@ export interface AuditEntry {
   details?: Readonly<Record<string, string | number | boolean | readonly string[]>>
 }
 
-/** The request and the actor behind an entry. */
+/** Who caused an event, and with which request. */
 export type AuditActor = Pick<AuditEntry, 'clientId' | 'subject' | 'address' | 'requestId'>
 
 /** The operator at the command line, who needs no token. */
@@ -29,8 +29,8 @@ export const passwordChanged = (userId: string, actor: AuditActor) =>
   ({ ...actor, event: 'password.changed', target: userId }) as const
 
 /**
- * Returns the audit entry for a change that an administrator makes to the added fields of a user. The entry contains
- * the names of the fields, but no values except the role.
+ * Returns the audit entry for an administrator's change to the added fields of a user. The entry contains the field
+ * names but no values, except the role.
  */
 export const userUpdated = (id: number, fields: readonly string[], { role }: Readonly<Record<string, unknown>>) =>
   ({

@@ -28,7 +28,7 @@ export interface CreateOptions {
   version: string
   passphrase: string | null
   workFactor?: Encryption['workFactor']
-  /** If false, the backup contains neither the master key nor the keys of certificates. */
+  /** If false, the backup omits the master key and the private keys of certificates. */
   withKeys: boolean
   now: () => number
   random: (size: number) => Uint8Array
@@ -107,8 +107,8 @@ interface Copied {
 }
 
 /**
- * Returns the one of `keys` that opens the copy; the master key may have been replaced while the copy was made. Throws
- * `BackupRefused` if none of them does.
+ * Returns the key that opens the copy. The master key may have been replaced during the copy, so there are several
+ * candidates. Throws `BackupRefused` if none of them opens it.
  */
 function keyOf({ masterKeys }: DatabaseCopy, keys: readonly (Buffer | undefined)[]): Buffer | undefined {
   const existing = keys.filter((key) => key !== undefined)
@@ -164,8 +164,8 @@ function headOf({ place, version, withKeys }: CreateOptions, { copy, masterKey }
 }
 
 /**
- * Returns a function that passes chunks on. After each chunk, it reports the total number of bytes passed so far in all
- * streams.
+ * Returns a function that passes chunks through. After each chunk, it reports the total number of bytes in all streams
+ * so far.
  */
 function counter(onBytes: (doneBytes: number) => void): CountBytes {
   let doneBytes = 0

@@ -21,7 +21,7 @@ const shown = 5
 const listed = (names: readonly string[]) =>
   `${names.slice(0, shown).join(', ')}${names.length > shown ? `, … (${names.length})` : ''}`
 
-/** Throws `BackupRefused`, naming what exists, if the target already contains data. */
+/** Throws `BackupRefused`, which names the existing data, if the target is not empty. */
 export async function refuseFilledTarget({ place, backupsUrl }: BackupTarget): Promise<void> {
   const { dataDir, databaseUrl, resultsUrl } = place
   const path = sqlitePath(databaseUrl)

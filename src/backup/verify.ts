@@ -26,7 +26,7 @@ export interface OpenBackupOptions {
 
 export type OpenedBackup = Manifest & { sizeBytes: number; isEncrypted: boolean }
 
-/** Callbacks for reading an archive. */
+/** Callbacks for the contents of an archive. */
 export interface Extraction {
   onHead?: (head: Head) => Promise<void>
   /** Returns the path to write a file to; null to check only the file's digest. */

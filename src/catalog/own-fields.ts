@@ -7,7 +7,8 @@ import type { ExtendedUsers } from './extended-users.ts'
 import { type UserRowsOptions, userRows } from './user-rows.ts'
 
 /**
- * Returns the fields that invited users may enter themselves: text and date-time fields in `own` without fixed choices.
+ * Returns the fields that invited users may fill in themselves: the text and date-time fields in `own`, except
+ * enumerations.
  */
 export function ownFields(options: UserRowsOptions, { collection, own }: ExtendedUsers): OwnFields {
   const { declaration } = collection

@@ -23,7 +23,7 @@ interface Writing {
 
 type Values = Record<string, unknown>
 
-/** Writes users outside the /users routes, with the same events. */
+/** Writes users in code other than the /users routes, and publishes the same events. */
 export function userRows({ db, queue, random, now }: UserRowsOptions, declaration: Declaration) {
   const rows = resourceRows(db, declaration)
   const publish = eventPublisher({ db, queue, random }, declaration)
@@ -48,7 +48,7 @@ export function userRows({ db, queue, random, now }: UserRowsOptions, declaratio
 
 export type UserRows = ReturnType<typeof userRows>
 
-/** Reads the user fields that userinfo adds. */
+/** Reads the user fields that the service adds to userinfo responses. */
 export function userinfoReader(db: Database, { collection, userinfo }: ExtendedUsers) {
   const rows = resourceRows(db, collection.declaration)
   return async (id: number): Promise<Values> => {

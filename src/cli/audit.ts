@@ -96,7 +96,7 @@ async function list({ db }: Stores, { client, limit, json, ...filter }: ListOpti
   }
 }
 
-/** Prints to standard error which entries the list lacks because they are archived. */
+/** Prints to standard error which entries are missing from the output because they are archived. */
 async function noteArchives(db: Stores['db']): Promise<void> {
   const archive = await newestArchive(db.read)
   if (archive === undefined) return

@@ -4,7 +4,7 @@ import { DefinitionError } from '../startup-errors.ts'
 const root = new URL('../..', import.meta.url).href
 const checkLimitMs = 10_000
 
-/** Returns the text of an error that a definition has caused, with its location in the files of the definition. */
+/** Returns the text of an error caused by a definition, including its location in the definition's files. */
 export function definitionErrorText(error: unknown, path: string): string {
   if (error instanceof DefinitionError)
     return [`${path} cannot be served:`, error.message, ...ownFrames(error)].join('\n')
@@ -25,7 +25,7 @@ const ownFrames = (error: Error): string[] =>
 const isOfPackage = (frame: string): boolean =>
   ['src', 'dist', 'build', 'bin'].some((folder) => frame.includes(`${root}${folder}/`))
 
-/** Returns the message and the frames in the definition or, if there are none, all frames. */
+/** Returns the error message with the stack frames in the definition's files or, if there are none, with all frames. */
 function traceOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const [message] = (error.stack ?? error.message).split(/\n(?= {4}at )/)
@@ -34,9 +34,9 @@ function traceOf(error: unknown): string {
 }
 
 /**
- * Returns the text of a syntax error with its line. The stack of an error in a module has no line, but Node.js prints
- * it if the error ends a process. Node.js parses all imported modules before it runs any, so the additional process
- * runs none of their code.
+ * Returns the text of a syntax error, including its line. In a module, the error's stack has no line, but Node.js
+ * prints the line if the error ends a process, so this starts one. It does not run any of the code, because Node.js
+ * parses all imported modules first.
  */
 function syntaxErrorText(error: SyntaxError, path: string): string {
   if (ownFrames(error).length > 0 || !/^SyntaxError/.test(error.stack ?? '')) return traceOf(error)

@@ -52,7 +52,7 @@ function transport({ http: { tls, host, port, trustedProxies }, plain }: Config)
   return tls === 'on' ? [] : [['Transport', `plain HTTP at ${host}:${port}, behind ${trustedProxies.join(', ')}`]]
 }
 
-/** Logs that the service has started, and warns of variables in its definition's modules. */
+/** Logs that the service has started, and warns of module-level variables in its definition. */
 export async function logStart({ service, config, loaded, version }: Started): Promise<void> {
   const { db, log, baseUrl } = service
   const { host, port } = config.http

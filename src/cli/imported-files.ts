@@ -9,8 +9,8 @@ export interface TrackedImports {
 }
 
 /**
- * Collects the files that a definition imports until `stop` is called, including relative imports of files that do not
- * exist.
+ * Collects the files that a definition imports until `stop` is called. Includes missing files that it imports by a
+ * relative path.
  */
 export function trackImports(file: string): TrackedImports {
   const files = new Set([file])
@@ -19,7 +19,7 @@ export function trackImports(file: string): TrackedImports {
     resolve: (specifier, context, next) => {
       const isOwn = context.parentURL !== undefined && urls.has(context.parentURL)
       if (!isOwn || !/^(\.|\/|#|file:)/.test(specifier)) return next(specifier, context)
-      // Added before it is resolved, because the file may be missing.
+      // Added before the import is resolved, which fails if the file is missing.
       if (!specifier.startsWith('#')) files.add(fileURLToPath(new URL(specifier, context.parentURL)))
       const resolved = next(specifier, context)
       if (!resolved.url.startsWith('file:') || resolved.url.includes('/node_modules/')) return resolved

@@ -20,9 +20,9 @@ export interface LoadedDefinition {
 const defaultFiles = ['service.ts', 'service.js']
 
 /**
- * Finds the definition file: the given file, else the file specified by `plinth` in the folder's package.json, else the
- * folder's service.ts or service.js; null if there is none. `isFound` is true only if the file was found rather than
- * given. Throws a `DefinitionError` if package.json, or `plinth` in it, is invalid.
+ * Finds the definition file: `named`, or the file that `plinth` in the folder's package.json specifies, or the folder's
+ * service.ts or service.js; null if there is none. `isFound` is false if the file was named. Throws a `DefinitionError`
+ * if package.json or its member `plinth` is invalid.
  */
 export function findDefinition(named: string | null, folder: string): { file: string | null; isFound: boolean } {
   if (named !== null) return { file: named, isFound: false }
@@ -50,8 +50,8 @@ function contentOf(path: string): { plinth?: unknown } {
 
 /**
  * Loads the definition from a file; without a file, returns the built-in definition. Throws a `DefinitionError` if the
- * file does not exist, cannot be loaded or has a default export that is not a `service()`, or if it declared hooks or
- * other code without giving them to the service.
+ * file does not exist, cannot be loaded, does not export a `service()` by default, or declares hooks or other code that
+ * it does not pass to the service.
  */
 export async function loadDefinition(file: string | null | undefined): Promise<Definition> {
   if (file === null || file === undefined) return builtIn

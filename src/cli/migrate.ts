@@ -19,15 +19,15 @@ export interface MigrateCommand {
 }
 
 /**
- * The exit code of `--plan` if there is something to do. The code is 0 if there is nothing to do, and 2 if the
- * definition is rejected.
+ * The exit code of `--plan` if there are pending changes. It is 0 if there are none, and 2 if the definition is
+ * rejected.
  */
 const somethingToDo = 3
 
 /**
  * Migrates the schema and prints the changes. With `plan`, rolls everything back, and sets the exit code to 3 if there
- * is something to do; with `history`, only prints the earlier changes. If a table contradicts its definition, throws a
- * `TableMismatch`, whose message says what to do.
+ * are pending changes. With `history`, only prints earlier changes. Throws a `TableMismatch`, whose message suggests a
+ * fix, if a table contradicts its definition.
  */
 export async function runMigrations(config: Config, definition: Definition, options: MigrateCommand): Promise<void> {
   const url = databaseUrlOf(config.storage)

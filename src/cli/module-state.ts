@@ -1,7 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { relative } from 'node:path'
 
-/** A declaration at the beginning of a line belongs to the module; an empty collection is useless unless code fills it. */
+/**
+ * An unindented declaration is at module level. A constant that holds an empty collection is state, because it is
+ * useless unless code fills it.
+ */
 const declarations = [
   /^(?:export )?(?:let|var) ([\w$]+)/,
   /^(?:export )?const ([\w$]+)(?:: [^;]+)? = (?:new (?:Map|Set|WeakMap|WeakSet)(?:<.*>)?\(\)|\[\]|\{\})(?: as [^=]+)?;?$/,
@@ -9,9 +12,9 @@ const declarations = [
 const allowed = /\/\/ *per thread\b/
 
 /**
- * Returns the variables of a module and its constants that hold an empty array, object, `Map` or `Set`, with the numbers
- * of their lines. Reads the text only, so it finds the usual declarations. A line with the comment `// per thread` is
- * allowed.
+ * Returns a module's variables, and its constants that hold an empty array, object, `Map` or `Set`, with their line
+ * numbers. Matches only the source text, so it finds only common forms of declarations. The comment `// per thread`
+ * exempts a line.
  */
 export function moduleState(source: string): { name: string; line: number }[] {
   const found: { name: string; line: number }[] = []
@@ -23,7 +26,9 @@ export function moduleState(source: string): { name: string; line: number }[] {
   return found
 }
 
-/** Prints a warning for each variable of these modules, because every thread and node has its own value. */
+/**
+ * Prints a warning for each module-level variable in these files, because its value differs between threads and nodes.
+ */
 export function warnOfModuleState(files: Iterable<string>): void {
   for (const file of [...files].filter((file) => /\.[cm]?[jt]s$/.test(file) && existsSync(file)))
     for (const { name, line } of moduleState(readFileSync(file, 'utf8')))

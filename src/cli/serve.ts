@@ -16,8 +16,8 @@ const parentCheckMs = 500
 export async function serve(config: Config, loaded: LoadedDefinition, version: string): Promise<void> {
   refuseUnsafeProcess(config)
   const starting = start(config, loaded, version)
-  // The handlers are installed before the service has started, because its threads may already accept requests.
-  // The service itself logs unhandled rejections; where it does not, Node.js turns them into uncaught exceptions.
+  // The handlers are installed before the service has started, because its threads may already accept requests. The
+  // service logs unhandled rejections itself; without its handler, Node.js turns them into uncaught exceptions.
   const options: Options = { delay: stopLimitMs, logger: false, skip: ['unhandledRejection'] }
   const { close, uninstall } = closeWithGrace(options, async ({ err, signal }) => {
     const service = await starting
@@ -38,7 +38,7 @@ async function start(config: Config, loaded: LoadedDefinition, version: string):
   return service
 }
 
-/** Prints what the operator of a new service needs to know. */
+/** Prints warnings and instructions for the operator. */
 export async function announce(started: Started): Promise<void> {
   const { config } = started
   for (const name of config.production ? guessableSecrets(config) : []) {
@@ -52,7 +52,7 @@ export async function announce(started: Started): Promise<void> {
 
 /**
  * Starts a service in one thread or, if it serves requests, in the configured number of threads. With several threads,
- * the main thread loads none of the code that serves.
+ * the main thread does not load the code that serves requests.
  */
 async function startThreadsOf(config: Config, loaded: LoadedDefinition, version: string): Promise<Service> {
   const { threads, roles } = config.service

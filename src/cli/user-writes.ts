@@ -77,7 +77,10 @@ function jsonOf(text: string, kind: Declaration['kinds'][string] | undefined): u
 
 type User = NewUser & { id?: number }
 
-/** Returns the user with this e-mail address or, if a name is given, a new user to add. Throws if there is neither. */
+/**
+ * Finds the user with this e-mail address. If there is none but a name is given, returns a new user to add; otherwise
+ * throws.
+ */
 export async function userOf(db: Database, email: string, { name }: { name?: string }): Promise<User> {
   const find = db.read
     .selectFrom('users')

@@ -20,14 +20,15 @@ interface AccountParts {
 /** The rules for writes to users, whose rows are accounts. */
 export interface AccountRules {
   /**
-   * The database for writes by requests and code. After code has deleted a user, the commit makes this process check
-   * cached tokens again.
+   * The database for writes by requests and code. When code deletes a user, the commit makes this process verify cached
+   * tokens again.
    */
   db: Database
-  /** Returns the guard for requests to the users or to a view of them; undefined for other collections. */
+  /** Returns the guard for requests to the users or to a view of the users; undefined for other collections. */
   guardOf: (declaration: Declaration) => Guard | undefined
   /**
-   * Returns the guards for code with the rights of the service or of the caller; both undefined for other collections.
+   * Returns the guards for code that runs with the rights of the service or of the caller; undefined for other
+   * collections.
    */
   codeGuardsOf: (declaration: Declaration) => Record<'ofService' | 'ofCaller', Guard | undefined>
 }
@@ -57,26 +58,25 @@ export function accountRules(extended: ExtendedUsers | undefined, parts: Account
   }
 }
 
-/** Adds the scopes that code with the rights of the service has for users; `admin` is not among them. */
+/** Adds the scopes for users that code with the rights of the service has; they do not include `admin`. */
 export const withServiceScopes = (caller: Caller): Caller => ({
   ...caller,
   scopes: new Set([...caller.scopes, 'users:write', 'users:read:full']),
 })
 
-/** The caller of jobs and schedules: the service itself, which may administer users. */
+/** The caller of jobs and schedules: the service itself, which may manage users. */
 export const serviceCaller: Caller = withServiceScopes({
   ...{ clientId: 'service', subject: 'service' },
   scopes: new Set(['admin']),
 })
 
-/**
- * Returns the fields of a user that a hook cannot change by returning values, because the rules for these fields are
- * checked before the hook runs.
- */
+/** Returns the user fields that a hook cannot change, because their rules are checked before the hook runs. */
 export const accountFields = ({ writers }: Declaration, moment: 'creating' | 'changing'): readonly string[] => [
   ...(moment === 'changing' ? ['email'] : []),
   ...(writers?.recorded ?? []),
 ]
 
-/** The problems of the account rules. If a call by code causes one, it becomes the response to the request. */
+/**
+ * Error codes of the account rules. If a call by code fails with one of them, it becomes the response to the request.
+ */
 export const accountProblems: readonly ProblemCode[] = ['ACCESS_DENIED', 'PERMISSION_DENIED', 'LAST_ADMINISTRATOR']

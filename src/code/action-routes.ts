@@ -25,7 +25,7 @@ import { foundRow } from './rows/row-calls.ts'
 interface ActionRoutesOptions {
   /** The actions of the service. */
   actions: readonly Action[]
-  /** A collection as this version serves it. */
+  /** The collection, or the view of it that this version serves. */
   one: Collection
   resource: CollectionOptions
   code: ServiceCode
@@ -41,7 +41,7 @@ export const actionRoutes: FastifyPluginAsync<ActionRoutesOptions> = async (app,
   for (const action of own) app.route(actionRoute(action, served, code))
 }
 
-/** Returns the route of an action; `served` is the action's collection, or a view of it, in one version. */
+/** Returns an action's route; `served` is the action's collection or a view of it, as one version serves it. */
 function actionRoute(action: Action, served: Served, code: ServiceCode): RouteOptions {
   const { of, name, isOfRow, input, output, summary } = action
   const { declaration, accessOf, relations } = served
@@ -76,13 +76,16 @@ const problemsOf = ({ isOfRow }: Action, isRestricted: boolean): ProblemCode[] =
   ...(['STATE_CONFLICT', 'VALIDATION_ERROR'] as const),
 ]
 
-/** Returns the check before a stored response is repeated: the caller must still be able to read the row. */
+/**
+ * Returns the check that runs before a stored response is replayed: the caller must still have read access to the row.
+ */
 const readableReplay = (served: Served) => async (request: FastifyRequest) => {
   await readableRow(served, (request as RowRequest).params.id, await served.accessOf?.(callerOf(request)))
 }
 
 /**
- * Thrown if the row is missing, fails the precondition or may not be written; `throwUnmatched` chooses the response.
+ * Thrown if the row is missing, fails the precondition, or may not be written. `throwUnmatched` determines the
+ * response.
  */
 class Unmatched extends Error {}
 
@@ -145,8 +148,8 @@ interface Outcome {
 }
 
 /**
- * Returns the response: the declared output or, without one, the row after the action. Throws if the caller's access
- * rules do not allow storing that row.
+ * Returns the response: the declared output or, without one, the row after the action. Throws if the access rules do
+ * not permit the caller to store this row.
  */
 async function respond(action: Action, served: Served, request: RowRequest, { tx, access, result }: Outcome) {
   const { id } = request.params

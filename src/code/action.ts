@@ -9,7 +9,9 @@ import { type Made, made } from './made.ts'
 export interface Action extends Made<'action'> {
   readonly of: Declaration
   readonly name: string
-  /** True for `POST /invoices/{id}/send`, false for `POST /invoices/send`. */
+  /**
+   * True for an action on a row (`POST /invoices/{id}/send`), false for one on the collection (`POST /invoices/send`).
+   */
   readonly isOfRow: boolean
   readonly summary: string
   readonly input: TObject | undefined
@@ -38,7 +40,7 @@ export interface RowAction<
   I extends TObject,
   O extends TObject,
 > extends Described<I, O> {
-  /** The condition that the row must meet; otherwise, the action responds with 409. */
+  /** The condition that the row must meet; otherwise, the response is a 409. */
   when?: RowCondition<B, C, Ids>
   run: (row: CodeRow<B, C, D, Ids>, input: Static<I>, context: CodeContext) => Result<O>
 }

@@ -16,7 +16,7 @@ import { type CodeCollectionOptions, type CollectionOf, codeCollections } from '
 import { presentValues, shownRow, validBody } from './rows/row-calls.ts'
 import type { CodeServices } from './services.ts'
 
-/** What the code of a service needs. */
+/** The dependencies of a service's code. */
 export interface CodeOptions extends Omit<CodeCollectionOptions, 'code' | 'related'>, CodeServices {
   /** Every collection of the service. */
   all: readonly Declaration[]
@@ -30,9 +30,9 @@ export type RunInRequest = <T>(
   run: (context: CodeContext) => T | Promise<T>,
 ) => Promise<T>
 
-/** The code of a service, ready to run. */
+/** A service's code, ready to run. */
 export interface ServiceCode {
-  /** Undefined if the service has no hooks, so that writes need not look for any. */
+  /** Undefined if the service has no hooks, so that writes can skip the lookup. */
   author: AuthorCode | undefined
   parts: ContextParts
   collectionOf: (of: { of: Declaration }) => ReturnType<CollectionOf>
@@ -86,7 +86,7 @@ function refuseDepth(label: string, { unit }: WriteBy): void {
   throw new CodeError(`Hooks are nested more than ${maxDepth} deep: ${[...unit.chain, label].join(' → ')}`)
 }
 
-/** Returns who writes inside a hook or an action. */
+/** Returns the caller for writes inside a hook or an action, with the hook or action added to the chain. */
 const nestedIn = (label: string, { caller, now, unit }: WriteBy): WriteBy => ({
   ...{ caller, now },
   ...(unit && { unit: { ...unit, chain: [...unit.chain, label] } }),
@@ -143,7 +143,7 @@ function rowHooks(
 
 const isNothing = (value: unknown) => value === undefined || value === null
 
-/** Returns the values with the changes that a hook returned. Throws a `CodeError` if they are not valid. */
+/** Applies the changes that a hook returned. Throws a `CodeError` if they are not valid. */
 function altered(
   label: string,
   served: ReturnType<CollectionOf>['served'],

@@ -1,23 +1,23 @@
 import { Refusal } from './refuse.ts'
 
-/** How long a hook or an action may run, not counting the time it spends waiting for its calls. */
+/** Maximum run time of a hook or an action, excluding the time that it waits for its calls. */
 const maxRunMs = 250
 
-/** Thrown if the author's code fails. The response is a 500; the `cause`, if any, is the original error. */
+/** Thrown if the author's code fails; the response is a 500. The `cause`, if any, is the original error. */
 export class CodeError extends Error {
   override name = 'CodeError'
 }
 
-/** The calls of one run of the author's code. */
+/** Tracks the calls that one run of the author's code makes. */
 export interface CodeCalls {
   /**
-   * Runs a call of the context. If a call in a transaction fails, the transaction is rolled back even if the code
-   * catches the error: after an error, PostgreSQL accepts no more statements.
+   * Runs a call of the context. If a call fails in a transaction, the transaction is rolled back even if the code
+   * catches the error, because PostgreSQL accepts no more statements after an error.
    */
   track: <T>(what: string, run: () => Promise<T>) => Promise<T>
-  /** Runs a call whose outcome the code does not learn. If the call fails, so does the run. */
+  /** Runs a call that does not return its outcome to the code. If the call fails, the run fails. */
   background: (what: string, run: () => Promise<void>) => void
-  /** Throws if the run has ended. */
+  /** Throws if the run is over. */
   assertOpen: (what: string) => void
 }
 
@@ -30,7 +30,7 @@ interface RunTimes {
 /** One run of the author's code. */
 interface Run {
   label: string
-  /** Whether any failed call fails the run; otherwise, only a failed background call does. */
+  /** Whether any failed call makes the run fail; if false, only a failed background call does. */
   isInTransaction: boolean
   running: (label: string) => void
   pending: Set<Promise<unknown>>
@@ -53,7 +53,7 @@ function callsOf(run: Run): CodeCalls {
   const assertOpen = (what: string) => {
     if (!run.isOpen) throw new CodeError(`${run.label} called ${what}() after it had ended: await every call`)
   }
-  // Called before the code that awaits the call continues.
+  // Must run before the code that awaits the call continues.
   const resume = () => run.running(run.isOpen ? run.label : '')
   const add = (settled: Promise<void>) => {
     run.pending.add(settled)
@@ -66,7 +66,7 @@ function callsOf(run: Run): CodeCalls {
         assertOpen(what)
         return work()
       })()
-      // Also handles the rejection of a call that the code does not await.
+      // Handle the rejection even if the code does not await the call.
       add(
         call.then(resume, (error) => {
           resume()
@@ -85,13 +85,14 @@ function callsOf(run: Run): CodeCalls {
 async function end(run: Run): Promise<void> {
   run.isOpen = false
   run.running('')
-  // A statement must not reach the connection after the transaction has ended.
+  // Wait for all statements, because none may reach the connection after the end of the transaction.
   if (run.pending.size > 0) await Promise.all(run.pending)
 }
 
 /**
- * Runs the author's code inside a transaction. Throws a `CodeError` if the code throws, awaits anything but its calls,
- * leaves a call unfinished or takes too long. Passes on a `Refusal`, and errors for which `isPassedOn` returns true.
+ * Runs the author's code inside a transaction. Throws a `CodeError` if the code throws, awaits anything other than its
+ * calls, leaves a call unfinished, or takes too long. Rethrows a `Refusal`, and errors for which `isPassedOn` returns
+ * true.
  */
 export async function runInTransaction<T>(
   label: string,
@@ -112,7 +113,7 @@ export async function runInTransaction<T>(
     if (tookMs > maxRunMs) throw new CodeError(`${label} took ${tookMs} ms; at most ${maxRunMs} ms are allowed`)
     return value
   } catch (error) {
-    // Even if the code throws an error of its own instead.
+    // This error takes precedence over any error that the code throws because of it.
     if (run.failure && isPassedOn(run.failure.error)) throw run.failure.error
     if (error instanceof Refusal || error instanceof CodeError || isPassedOn(error)) throw error
     if (error === foreignWait) throw new CodeError(`${label} awaits something else than its calls: use a job for it`)
@@ -122,7 +123,9 @@ export async function runInTransaction<T>(
   }
 }
 
-/** Runs the author's code outside a transaction, for example a job. Rejects if the code or a background call does. */
+/**
+ * Runs the author's code outside a transaction, for example in a job. Rejects if the code or a background call fails.
+ */
 export async function runOutsideTransaction<T>(
   label: string,
   { running = ignore }: Pick<RunTimes, 'running'>,
@@ -145,7 +148,7 @@ const foreignWait = new Error('awaits something else')
 const ignore = () => {}
 
 /**
- * Awaits the result of the author's code; `waitedMs` is the time that it spent waiting for its calls. Throws
+ * Awaits the result of the author's code. `waitedMs` is the time that the code spent waiting for its calls. Throws
  * `foreignWait` if the code waits for anything else.
  */
 async function awaited<T>(returned: Promise<T>, { pending }: Run, monotonic: () => number) {

@@ -52,8 +52,8 @@ export const codeEvents = ({ events }: Code): Record<string, EventKind> =>
   )
 
 /**
- * Returns the errors in the code of a service with these collections. It is an error if `code` lacks code that was
- * declared for one of them: a forgotten import must not disable hooks unnoticed.
+ * Returns the errors in the code of a service with these collections. Code that was declared for one of them but is
+ * missing from `code` is an error: a forgotten import must not silently disable hooks.
  */
 export function codeErrors(code: unknown, declarations: readonly Declaration[]): string[] {
   if (code !== undefined && (typeof code !== 'object' || code === null)) {
@@ -75,7 +75,7 @@ export function codeErrors(code: unknown, declarations: readonly Declaration[]):
       'action',
       collected.actions.map(({ of, name, isOfRow }) => `${of.path}${isOfRow ? '/{id}' : ''}/${name}`),
     ),
-    // The jobs that a schedule adds have the schedule's name.
+    // A schedule runs as jobs with its name, so it must not share its name with a job.
     ...duplicateErrors(
       'job or schedule',
       [...collected.jobs, ...collected.schedules].map(({ name }) => name),
@@ -83,10 +83,10 @@ export function codeErrors(code: unknown, declarations: readonly Declaration[]):
   ]
 }
 
-/** Returns the error for code that was declared but given to no service. */
+/** Returns the error for code that was declared but not passed to a service. */
 export const notGiven = ({ label }: Made): string => `service: ${label} was made, but code does not include it`
 
-/** Returns an error for each moment with several hooks for one collection, because their order would be undefined. */
+/** Returns an error if a collection has several hooks for the same moment, because their order would be undefined. */
 function hookErrors(hooks: readonly Hooks[]): string[] {
   const names = hooks.flatMap(({ of, functions }) => Object.keys(functions).map((moment) => `${moment} of ${of.path}`))
   return duplicateErrors('hook', names)

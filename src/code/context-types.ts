@@ -16,7 +16,7 @@ export type CodeRow<B extends TObject, Computed extends string, Derived extends 
 > &
   Made<Computed> & { readonly createdBy: string } & { readonly [Name in Derived]?: unknown }
 
-/** The values of a new row. The fields that `set` and `defaults` fill are optional. */
+/** The values of a new row. Fields that `set` or `defaults` fill are optional. */
 export type NewRow<B extends TObject, Given extends string, Ids extends IdType> = Omit<BodyOf<B, Ids>, Given> &
   Partial<Pick<BodyOf<B, Ids>, Given & keyof BodyOf<B, Ids>>>
 
@@ -33,7 +33,7 @@ export type RowCondition<B extends TObject, Computed extends string, Ids extends
 
 type RelationOf<B extends TObject, Ids extends IdType> = Extract<keyof RelatedFields<B, Ids>, string>
 
-/** The related rows that `expand` adds to a row; undefined if an optional reference is absent. */
+/** The related rows that `expand` adds to a row; undefined for an optional reference without a value. */
 type Expanded<B extends TObject, Ids extends IdType, Names extends RelationOf<B, Ids>> = {
   readonly [Name in Names]: object extends Pick<BodyOf<B, Ids>, `${Name}Id` & keyof BodyOf<B, Ids>>
     ? RelatedFields<B, Ids>[Name] | undefined
@@ -42,15 +42,13 @@ type Expanded<B extends TObject, Ids extends IdType, Names extends RelationOf<B,
 
 /** When to start a job, and whether to skip it if one with the same key is waiting. */
 export interface EnqueueOptions {
-  /**
-   * How long the job waits, as text such as `'14 days'` or in milliseconds; or the earliest time at which it starts.
-   */
+  /** The delay as text, such as `'14 days'`, or in milliseconds; or the earliest start time. */
   after?: string | number | Date
   /** Adds nothing if a job with the same name and key is waiting. */
   key?: string
 }
 
-/** The part of a job that `enqueue` needs. */
+/** The part of a job's type that `enqueue` uses. */
 export interface Enqueued<Input> extends MadeCode<'job'> {
   readonly name: string
   /** Exists only for type inference; never set. */
@@ -111,16 +109,14 @@ export interface RowContext {
 
 /** The context of jobs and schedules. Each write outside `transaction` has its own transaction. */
 export interface JobContext extends RowContext {
-  /** Sends an event after the commit. An event of a collection needs the row that it is about. */
+  /** Sends an event after the commit. An event of a collection requires the row that the event is about. */
   emit: {
     <S extends TSchema, Id>(event: EventOfRow<S, Id>, row: { readonly id: Id }, data: Static<NoInfer<S>>): void
     <S extends TSchema>(event: EventOfScope<S>, data: Static<NoInfer<S>>): void
   }
   /** Adds a job, which starts after the commit. */
   enqueue: <Input>(job: Enqueued<Input>, input: NoInfer<Input>, options?: EnqueueOptions) => void
-  /**
-   * Returns the next number of a counter. In a transaction, other users of the counter wait until the transaction ends.
-   */
+  /** Returns the next number of a counter. In a transaction, this locks the counter until the transaction ends. */
   next: (name: string) => Promise<number>
   /** Runs several calls in one transaction. In hooks and actions, the calls join the current transaction. */
   transaction: <T>(work: (context: this) => Promise<T>) => Promise<T>
@@ -135,12 +131,11 @@ export interface JobContext extends RowContext {
   db: Kysely<Record<string, Record<string, unknown>>>
 }
 
-/** The context of hooks and actions. Everything happens in the current transaction. */
+/** The context of hooks and actions, which run in the current transaction. */
 export interface CodeContext extends JobContext {
   /**
    * Reads and writes rows with the rights of the caller: access rules, `locked`, `immutable` and `set` apply. A row
-   * that the caller cannot read is treated as missing. A write that is not allowed refuses the request, for example
-   * with a 403.
+   * that the caller cannot read is treated as missing. A forbidden write makes the request fail, for example with 403.
    */
   asCaller: RowContext
 }

@@ -27,7 +27,7 @@ export interface ContextParts {
 
 /** One run of the author's code. */
 export interface CodeRun {
-  /** Such as `creating of /invoices`. */
+  /** The name of the code, such as `creating of /invoices`. */
   label: string
   /** The current transaction or, outside one, the functions that read and write. */
   place: TransactionScope
@@ -50,7 +50,7 @@ export function codeContext(parts: ContextParts, run: CodeRun): CodeContext {
   const rows = { ...parts, ...run, write }
   const context = {
     ...contextRows(rows, 'asService'),
-    // Created on access, because hooks run in every write and few need it.
+    // Created on first access, because hooks run in every write but few need it.
     get asCaller() {
       return contextRows(rows, 'asCaller')
     },
@@ -96,10 +96,10 @@ const lazyHandler: ProxyHandler<Lazy> = {
   set: () => false,
 }
 
-/** Returns an object that is made when it is first used, because hooks run in every write and many need no context. */
+/** Returns an object that is created on first use, because hooks run in every write but many need no context. */
 export const lazily = <Made extends object>(make: () => Made): Made => new Proxy<Lazy>({ make }, lazyHandler) as Made
 
-/** Returns the `transaction` call of a context. Inside a transaction, the work joins that transaction. */
+/** Returns the context's `transaction` function. Inside a transaction, the work joins that transaction. */
 function transactionOf(parts: ContextParts, run: CodeRun): CodeContext['transaction'] {
   const { place, calls } = run
   if ('tx' in place) return (work) => work(codeContext(parts, run))

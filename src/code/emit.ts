@@ -17,8 +17,9 @@ interface EmitParts {
 }
 
 /**
- * Checks the data of an event at once, so that an error points at the author's line. Returns the function to call at
- * the end of the transaction. It records the event if there is a subscriber, with the facts about the row at that time.
+ * Checks an event's data at once, so that the stack trace of an error contains the author's line. Returns a function to
+ * call at the end of the transaction, which records the event, with the row's facts at that time, if there is a
+ * subscriber.
  */
 export function emitted(parts: EmitParts, event: AnyEvent, given: unknown[], { caller }: WriteBy) {
   const [row, data] = event.of ? (given as [{ id: RowId }, object]) : [undefined, given[0] as object]
@@ -37,7 +38,7 @@ export function emitted(parts: EmitParts, event: AnyEvent, given: unknown[], { c
   }
 }
 
-/** Returns the facts about a row that access rules compare; undefined if the collection has no access rules. */
+/** Returns a row's facts, which access rules compare; undefined if the collection has no access rules. */
 async function factsOf({ collectionOf }: EmitParts, tx: Queryable, { of }: AnyEvent, row: { id: RowId }) {
   const { declaration, rows, related } = collectionOf({ declaration: of }).served
   if (declaration.access === undefined) return undefined

@@ -5,11 +5,11 @@ import type { IdOf, IdType } from '../storage/ids.ts'
 import { type Made, made } from './made.ts'
 
 interface OwnEvent<S extends TSchema> extends Made<'event'> {
-  /** Such as `invoice.sent`. */
+  /** The event type, such as `invoice.sent`. */
   readonly type: string
   readonly schema: S
   readonly description: string
-  /** The scope that receivers need; null if reading the collection is public. */
+  /** The scope that subscribers need; null if the collection can be read without a token. */
   readonly scope: string | null
 }
 
@@ -20,7 +20,7 @@ export interface EventOfRow<S extends TSchema = TSchema, Id = unknown> extends O
   readonly '~id'?: Id
 }
 
-/** An event without a row. Only subscribers with its scope receive it. */
+/** An event without a row. Only subscribers with the event's scope receive it. */
 export interface EventOfScope<S extends TSchema = TSchema> extends OwnEvent<S> {
   readonly scope: string
 }

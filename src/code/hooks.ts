@@ -11,7 +11,7 @@ type MaybePromise<T> = T | Promise<T>
 // biome-ignore lint/suspicious/noConfusingVoidType: a function without a return statement returns void
 type Altered<B extends TObject, Ids extends IdType> = MaybePromise<Changes<B, Ids> | undefined | void>
 
-/** The moments in a row's life at which hooks run. */
+/** The points in the life of a row at which hooks run. */
 export const moments = ['creating', 'created', 'changing', 'changed', 'removing', 'removed'] as const
 export type Moment = (typeof moments)[number]
 
@@ -25,13 +25,13 @@ export interface HookFunctions<B extends TObject, C extends string, D extends st
   created?: (row: CodeRow<B, C, D, Ids>, context: CodeContext) => MaybePromise<void>
   /** Before a change is stored; `values` are all fields after the change. */
   changing?: (before: CodeRow<B, C, D, Ids>, values: BodyOf<B, Ids>, context: CodeContext) => Altered<B, Ids>
-  /** After a change, including a change of a stored sum or count. */
+  /** After a change, including a change to a stored sum or count. */
   changed?: (before: CodeRow<B, C, D, Ids>, after: CodeRow<B, C, D, Ids>, context: CodeContext) => MaybePromise<void>
   removing?: (row: CodeRow<B, C, D, Ids>, context: CodeContext) => MaybePromise<void>
   removed?: (row: CodeRow<B, C, D, Ids>, context: CodeContext) => MaybePromise<void>
 }
 
-/** A hook without the types of its parameters. */
+/** A hook without parameter types. */
 export type UntypedHook = (...values: unknown[]) => unknown
 
 /** The result of `hooks()`. */

@@ -6,11 +6,11 @@ import { type Made, made } from './made.ts'
 
 /** A kind of background work: the result of `job()`. */
 export interface Job<Input = never> extends Enqueued<Input> {
-  /** Such as `invoice.remind`. */
+  /** The job's name, such as `invoice.remind`. */
   readonly name: string
   /** The schema of the input. */
   readonly input: TSchema | undefined
-  /** How many times a failed job is retried, at most. */
+  /** Maximum number of retries after a failure. */
   readonly retries: number
   readonly run: (input: Input, context: JobContext) => unknown
 }
@@ -22,7 +22,7 @@ export interface Schedule extends Made<'schedule'> {
   readonly cron: string
   /** The time zone of the fields; undefined for the zone of the service. */
   readonly zone: string | undefined
-  /** Whether times that passed without a worker lead to one run or are skipped. */
+  /** How to handle times that passed while no worker was running: run once for all of them, or skip them. */
   readonly missed: 'once' | 'skip'
   readonly retries: number
   readonly run: (context: JobContext) => unknown
@@ -31,7 +31,7 @@ export interface Schedule extends Made<'schedule'> {
 /** The queue to which the author's code adds jobs. */
 export interface JobQueue {
   /**
-   * Throws for an unknown job, invalid input or invalid options. Called at once, so that the error points at the
+   * Throws for an unknown job, invalid input or invalid options. Called at once, so that the stack trace contains the
    * author's line.
    */
   check: (jobName: string, input: unknown, options: EnqueueOptions) => void
@@ -51,7 +51,7 @@ interface JobDetails<S extends TSchema> {
 interface ScheduleDetails {
   /** The time zone, such as `Europe/Berlin`; default: the zone of the service. */
   zone?: string
-  /** After a time without a worker: run once for all missed times (the default), or not at all. */
+  /** How to handle times that passed while no worker was running: run once for all of them (default), or skip them. */
   missed?: 'once' | 'skip'
   /** How many times a failed run is retried; default 5. */
   retries?: number

@@ -11,7 +11,7 @@ export interface Made<Kind extends CodeKind = CodeKind> {
   readonly kind: Kind
   /** Identifies the code in errors and logs, such as `action send of /invoices` or `job invoice.remind`. */
   readonly label: string
-  /** The collection to which it belongs, if any. */
+  /** The collection that the code belongs to, if any. */
   readonly of?: Declaration
 }
 
@@ -19,8 +19,8 @@ export interface Made<Kind extends CodeKind = CodeKind> {
 export const isMade = (value: unknown): value is Made => typeof value === 'object' && value !== null && mark in value
 
 /**
- * The code that was declared but not yet given to a `service()`. Only this list reveals code that its author forgot to
- * pass to the service, such as hooks that would never run.
+ * Code that was declared but not yet passed to a `service()`. This list is the only way to detect code that its author
+ * forgot to pass to the service, such as hooks that would never run.
  */
 const notGiven = new Set<Made>()
 
@@ -35,11 +35,11 @@ export function made<Kind extends CodeKind, Parts extends object>(
   return value
 }
 
-/** Records that a service has received this code. */
+/** Records that this code was passed to a service. */
 export function markGiven(given: readonly Made[]): void {
   for (const one of given) notGiven.delete(one)
 }
 
-/** Returns the code that no service has received; if declarations are given, only the code that belongs to them. */
+/** Returns the code that was not passed to any service; with `declarations`, only the code for these collections. */
 export const codeNotGiven = (declarations?: readonly Declaration[]): Made[] =>
   [...notGiven].filter(({ of }) => declarations === undefined || (of !== undefined && declarations.includes(of)))

@@ -2,7 +2,7 @@ import { type FieldError, Problem, type ProblemCode } from '../http/problems/pro
 
 /** Thrown by the author's code, or by a call of its context, to refuse a request. */
 export class Refusal extends Problem {
-  /** The path of the collection whose fields the errors name. */
+  /** The path of the collection whose field names the errors use. */
   of: string | undefined
 
   constructor(code: ProblemCode, detail: string, errors?: readonly FieldError[], cause?: unknown) {
@@ -13,19 +13,21 @@ export class Refusal extends Problem {
 const detail = 'Some fields break a rule'
 
 /**
- * Returns the error that refuses a request with 422; throw it. The message completes a sentence that begins with the
+ * Returns an error that rejects the request with 422; throw it. The message completes a sentence that begins with the
  * field: `refuse('due', 'must not be in the past')`.
  */
 export function refuse(field: string, message: string): Error {
   return new Refusal('VALIDATION_ERROR', detail, [{ field, message }])
 }
 
-/** Returns the error that refuses a request with 409, because of the current state. The message is a whole sentence. */
+/**
+ * Returns an error that rejects the request with 409, because of the current state; throw it. The message is a whole
+ * sentence.
+ */
 refuse.conflict = (message: string): Error => new Refusal('STATE_CONFLICT', message)
 
 /**
- * Runs a call. If it throws a problem, and `codes` is omitted or contains the problem's code, throws a `Refusal`
- * instead.
+ * Runs a call, and rethrows its problems as `Refusal`. With `codes`, does so only for problems with one of these codes.
  */
 export async function refusing<T>(path: string, run: () => Promise<T>, codes?: readonly ProblemCode[]): Promise<T> {
   try {

@@ -70,7 +70,7 @@ export function codeJobs(code: Code, options: CodeJobsOptions): CodeJobs {
   return { jobs, adder }
 }
 
-/** Returns a function that runs reads one after the other, because only a few scans per account may wait. */
+/** Returns a function that runs reads one at a time, because each account may have only a few scans waiting. */
 function oneAtATime() {
   let last: Promise<unknown> = Promise.resolve()
   return <T>(work: () => Promise<T>): Promise<T> => {
@@ -92,7 +92,7 @@ interface Opening
   thread: ThreadContext | null
 }
 
-/** Prepares the code of a definition: the services that it uses, and its jobs. */
+/** Prepares the code of a definition: its dependencies and its jobs. */
 export function openCode(definition: Definition, opening: Opening) {
   const { code, zone, collections, users } = definition
   const { config, env, log, metrics, monotonic, fetch, thread } = opening
@@ -128,7 +128,7 @@ export async function checkSchedules(schedules: readonly Schedule[]): Promise<vo
 
 const noInput = (value: unknown) => (value === null ? undefined : 'a schedule has no input')
 
-/** The largest number of violations in the text of an error. */
+/** Maximum number of violations in an error text. */
 const maxViolations = 5
 
 /**

@@ -2,14 +2,14 @@ import type { Log } from '../logging/entries.ts'
 import type { CodeLog } from './context-types.ts'
 import type { JobQueue } from './jobs.ts'
 
-/** What the author's code uses besides the database. */
+/** The dependencies of the author's code, except the database. */
 export interface CodeServices {
   jobs: JobQueue
   fetch: typeof globalThis.fetch
   log: CodeLog
   /** Monotonic clock in ms. */
   monotonic: () => number
-  /** Called with the name of the code that starts or continues, and with an empty string when it ends. */
+  /** Called with the name of the code when it starts or continues, and with an empty string when it ends. */
   running?: ((label: string) => void) | undefined
 }
 

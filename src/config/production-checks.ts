@@ -39,6 +39,5 @@ function isGuessable(value: string): boolean {
   const steps = codes.filter((code, at) => at > 0 && Math.abs(code - (codes[at - 1] as number)) <= 1)
   // Detects sequences such as `abcd1234`: among random hex digits, only about one in six differs from its predecessor
   // by at most 1.
-  // most 1.
   return value.length < minLength || ofSamples.test(value) || periodic.test(value) || steps.length > codes.length * 0.75
 }

@@ -10,7 +10,7 @@ import { Problem } from '../http/problems/problem.ts'
 import type { VersionStatus } from '../versioning/version-of-path.ts'
 
 export interface ConsoleClient {
-  /** The client id with which the console logs users in; null if that id is not available. */
+  /** The console's OAuth client id; null if it is not available. */
   consoleClientId?: string | null
 }
 
@@ -23,7 +23,7 @@ export interface ConsoleOptions extends ConsoleClient {
 
 /** The folder that `npm run build` writes. */
 const built = new URL('../../console/dist/', import.meta.url)
-/** The build inserts these placeholders for the nonce and the prefix. */
+/** Placeholders that the build inserts for the nonce and the path prefix. */
 const noncePlaceholder = /__NONCE__/g
 const prefixPlaceholder = '__API_PREFIX__'
 const nonceBytes = 18
@@ -46,9 +46,8 @@ const about = (operationId: string, summary: string, type: string) => ({
 })
 
 /**
- * Serves the console at `/console`: one page for every path, and its files, whose names contain a hash of their
- * content. The page is a client of the public API, with no other access, and calls the newest active version. Without a
- * build or a client, it is a 404.
+ * Serves the console at `/console`: the same page for every path, and its files, whose names contain a content hash.
+ * The page uses only the public API, in the newest active version. Responds with 404 if there is no build or no client.
  */
 export const consolePages: FastifyPluginAsync<ConsoleOptions> = async (app, options) => {
   const { random, definition, lives, consoleClientId } = options

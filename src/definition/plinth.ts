@@ -14,7 +14,7 @@ import { plinthErrors } from './users-rules.ts'
 
 type FieldOf<Fields extends TObject> = Extract<keyof Fields['properties'], string>
 
-/** What a service adds to users, who already have a name, e-mail address, postal address and phone number. */
+/** What a service adds to users, in addition to their name, e-mail address, postal address and phone number. */
 export interface UsersOptions<Fields extends TObject = TObject, Role extends string = string> {
   /**
    * Additional fields. They are optional for every user, even if the schema requires them, because existing users have
@@ -29,7 +29,7 @@ export interface UsersOptions<Fields extends TObject = TObject, Role extends str
   userinfo?: readonly (NoInfer<FieldOf<Fields>> | 'role')[]
 }
 
-/** The roles that rules may name; any text if `plinth()` declares no roles. */
+/** The roles that rules may use; any text if `plinth()` declares no roles. */
 type RoleOf<Role extends string> = [Role] extends [never] ? string : Role | 'admin' | 'user'
 
 export interface PlinthOptions<

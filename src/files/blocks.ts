@@ -5,9 +5,8 @@ const encoder = new TextEncoder()
  * waits for it. Alternates between two blocks, so a block is refilled only after the next block has been passed on.
  */
 export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<void>) {
-  // Two buffers for the whole result: one buffer per chunk would fill memory faster than the garbage collector could
-  // free it.
-  // it.
+  // Uses only two buffers for the whole result, because one buffer per chunk would fill memory faster than the garbage
+  // collector could free it.
   let block = Buffer.allocUnsafeSlow(blockBytes)
   let spare = Buffer.allocUnsafeSlow(blockBytes)
   let filled = 0

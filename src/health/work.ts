@@ -14,7 +14,7 @@ const workerCure = 'Check that a process with the role worker runs, and its log;
 const atMost = (n: number, one: string, many?: string) =>
   n >= maxCounted ? `${maxCounted.toLocaleString('en')} or more ${many ?? `${one}s`}` : count(n, one, many)
 
-/** Returns the finding for due work, the oldest of which has waited for `waitedMs`. */
+/** Returns the finding for due work; `waitedMs` is how long the oldest item has been due. */
 function byAge(detail: string, waitedMs: number) {
   if (waitedMs < warnDueMs) return pass(detail)
   return (waitedMs >= failDueMs ? fail : warn)(detail, workerCure)

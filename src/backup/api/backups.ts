@@ -23,7 +23,7 @@ export interface BackupApiOptions {
   location: string
   /** Whether a schedule or a location for backups is configured. */
   isConfigured: boolean
-  /** Checks the file of a backup in a thread. */
+  /** Checks a backup's file in a worker thread. */
   check: (file: { name: string; sizeBytes: number }, signal: AbortSignal) => Promise<BackupVerdict>
   /** Called after a request for a backup has been stored. */
   onRequested: () => void
@@ -34,7 +34,7 @@ export interface BackupApiOptions {
 /** A completed backup whose file this node can read. */
 export type ReadableRun = BackupRun & { name: string; sizeBytes: number }
 
-/** A check of one backup, started by a request. */
+/** The requested check of one backup. */
 export interface RequestedVerification {
   /**
    * Reserves this process for the check, and records that the check is running. Throws a `Problem` if the backup is
@@ -43,7 +43,7 @@ export interface RequestedVerification {
   claim: (tx: Queryable) => Promise<void>
   /** Runs the check in the background. Call this after the transaction; without a claim, it does nothing. */
   start: () => void
-  /** Ends the reservation, unless the check has started. */
+  /** Releases the reservation unless the check has started. */
   release: () => void
 }
 

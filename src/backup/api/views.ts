@@ -6,14 +6,14 @@ const idForm = /^bkp_(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z$/
 /** Returns the id of the run for a scheduled time, such as `bkp_20261123T030000000Z`. */
 export const backupId = (scheduledFor: string): string => `bkp_${scheduledFor.replaceAll(/[-:.]/g, '')}`
 
-/** Returns the scheduled time in an id; undefined if the text is not an id. */
+/** Returns the scheduled time in a backup id; undefined if the text is not a valid id. */
 export const scheduledTimeOf = (id: string): string | undefined =>
   idForm.test(id) ? id.replace(idForm, '$1-$2-$3T$4:$5:$6.$7Z') : undefined
 
 /** Whether this node can read the file of a completed backup; `unknown` if the bucket does not respond. */
 export type Availability = 'here' | 'elsewhere' | 'removed' | 'unknown'
 
-/** What this node needs to determine where backup files are. */
+/** What this node needs in order to locate backup files. */
 export interface Seen {
   /** The names of the files in the node's folder or bucket; null if the bucket does not respond. */
   names: ReadonlySet<string> | null

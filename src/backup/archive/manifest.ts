@@ -22,9 +22,9 @@ const headFields = {
   migrations: Type.Array(Type.String()),
   /** The tables of declared resources. */
   resources: Type.Array(Type.String()),
-  /** The schema of the tables, and the major release of `pg_dump`; null for SQLite. */
+  /** The database schema that contains the tables, and the major release of `pg_dump`; null for SQLite. */
   postgres: Type.Union([Type.Null(), Type.Object({ schema: Type.String(), dumpMajor: Count })]),
-  /** Whether the archive contains the master key, and the key's fingerprint; null if the service had no master key. */
+  /** Whether the archive contains the master key, and the key's fingerprint. Null if the service had no master key. */
   masterKey: Type.Union([Type.Null(), Type.Object({ isIncluded: Type.Boolean(), fingerprint: Type.String() })]),
 }
 const Head = Type.Object(headFields)
@@ -40,7 +40,7 @@ const Manifest = Type.Object({
   /** The number of rows in each table. */
   tables: Type.Record(Type.String(), Count),
   entries: Type.Array(Entry),
-  /** Results that were missing from the result store, such as those that expired after the database was copied. */
+  /** Results whose size or digest differs from the one in the database. */
   missingResults: Type.Array(Type.String()),
   /** Results whose size or digest differs from what the database states. */
   damagedResults: Type.Array(Type.String()),

@@ -21,7 +21,7 @@ type Bytes = AsyncIterable<Uint8Array>
 export interface ReadOptions {
   /** Called if the archive is encrypted. */
   passphrase: () => Promise<string>
-  /** Called with the description of the backup before anything else is read; throws to stop reading. */
+  /** Called with the description of the backup before anything else is read. To stop reading, throw an error. */
   onHead?: (head: Head) => void | Promise<void>
   /**
    * Called with each file in order; must read the file's content to its end. By default, only the digests are checked.
@@ -66,7 +66,7 @@ export async function readArchive(bytes: Bytes, options: ReadOptions): Promise<M
 
 type TarStage = ReadableWritablePair<{ header: { name: string }; body: Bytes }, Uint8Array>
 
-/** Returns the first bytes, and an iterable of all bytes, including the first. */
+/** Returns at least the first `size` bytes (fewer if there are not as many), and an iterable over all bytes. */
 async function startOf(bytes: Bytes, size: number): Promise<{ start: Buffer; all: Bytes }> {
   const parts = bytes[Symbol.asyncIterator]()
   let start = Buffer.alloc(0)

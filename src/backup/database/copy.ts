@@ -1,6 +1,6 @@
 /**
- * A report result, an archived month of the audit log, or a row's file that is in the result store according to the
- * copied database.
+ * A file that should be in the result store according to the copied database: a report result, an archived month of the
+ * audit log, or a row's file.
  */
 export interface ExpectedResult {
   key: string
@@ -42,7 +42,7 @@ type Rows = readonly Record<string, unknown>[]
 /** Runs a read-only statement and returns its rows. */
 export type ReadRows = (sql: string) => Rows | Promise<Rows>
 
-/** Reads the description of a copy's content. `tables` are the names of its tables, each also quoted for SQL. */
+/** Reads the description of a copy's content. `tables` contains the name of each table, plain and quoted for SQL. */
 export async function readContents(read: ReadRows, tables: readonly [name: string, quoted: string][], takenAt: number) {
   const column = async (sql: string, name: string) => (await read(sql)).map((row) => String(row[name]))
   const counts: Record<string, number> = {}

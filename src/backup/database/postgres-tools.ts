@@ -79,7 +79,7 @@ const variables: Readonly<Record<string, string>> = {
   sslrootcert: 'PGSSLROOTCERT',
 }
 
-/** Returns the environment variables that make PostgreSQL's programs connect as this service does. */
+/** Returns environment variables with which PostgreSQL's programs connect to the same database as this service. */
 export function connectionEnv(url: string): Record<string, string> {
   const { username, password, hostname, port, pathname, searchParams } = new URL(url)
   const decode = decodeURIComponent

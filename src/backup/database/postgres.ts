@@ -5,7 +5,7 @@ import { BackupBroken, BackupRefused } from '../errors.ts'
 import { type CopyOptions, type DatabaseCopy, type ReadRows, readContents } from './copy.ts'
 import { connectionEnv, findTool, runTool } from './postgres-tools.ts'
 
-/** The schema in which pg-boss keeps the queue. */
+/** The schema that contains pg-boss's queue. */
 const queueSchema = 'pgboss'
 /** The extension that the text indexes use. */
 const textExtension = 'pg_trgm'

@@ -4,9 +4,7 @@ import { iso } from '../../storage/ids.ts'
 import type { BackupsTable } from '../../storage/tables/tasks.ts'
 import type { BackupProgress } from '../create.ts'
 
-/**
- * A run that this node has claimed. Each claim increases `attempt`, so that only the latest holder can finish the run.
- */
+/** A run claimed by this node. Each claim increments `attempt`, so that only the latest claimant can finish the run. */
 export interface RunClaim {
   scheduledFor: string
   attempt: number
@@ -14,15 +12,15 @@ export interface RunClaim {
 
 export type BackupRun = Selectable<BackupsTable>
 
-/** A claim, or why there is none. `finished`: the run has ended. `busy`: another node is working on a run. */
+/** A claim, or the reason why there is none: the run has `finished`, or another node is `busy` with a run. */
 type Claimed = RunClaim | 'finished' | 'busy'
 
 export const runLeaseSeconds = 90
-/** A run fails after this many attempts if its process ended during each of them. */
+/** Maximum number of attempts. A run whose process ended during each of them has failed. */
 const maxAttempts = 3
-/** The number of most recent runs that are kept. */
+/** Number of recent runs to store. */
 const maxRuns = 100
-/** How long a requested run waits for a node to start it; after that, it has failed. */
+/** How long a requested run waits for a node before it fails. */
 const abandonedMs = 5 * 60_000
 const noWorker = 'No process with the role worker made it'
 
@@ -36,7 +34,7 @@ export const lastScheduledRun = (db: Pick<Database, 'read'>): Promise<BackupRun 
     .limit(1)
     .executeTakeFirst()
 
-/** Returns the requested run that waits for a node, unless it has waited too long; undefined if there is none. */
+/** Returns the requested run that is waiting for a node; undefined if there is none, or if it has waited too long. */
 export const waitingRequest = (db: Pick<Database, 'read'>, nowMs: number): Promise<BackupRun | undefined> =>
   db.read
     .selectFrom('backups')
@@ -48,7 +46,7 @@ export const waitingRequest = (db: Pick<Database, 'read'>, nowMs: number): Promi
     .limit(1)
     .executeTakeFirst()
 
-/** Returns a run with its status at this time: a requested run that no node started in time has failed. */
+/** Returns a run with its status at this time. A requested run has failed if no node started it in time. */
 export function settledRun(run: BackupRun, nowMs: number): BackupRun {
   const givenUpMs = Date.parse(run.leaseUntil) + abandonedMs
   if (run.status !== 'running' || run.attempts > 0 || nowMs < givenUpMs) return run
@@ -91,7 +89,7 @@ export async function requestRun(
 export const lastRun = (db: Pick<Database, 'read'>): Promise<BackupRun | undefined> =>
   db.read.selectFrom('backups').selectAll().orderBy('scheduledFor', 'desc').limit(1).executeTakeFirst()
 
-/** Returns the oldest run that is kept; rejects if there are no runs. */
+/** Returns the oldest stored run; rejects if there are no runs. */
 export const firstRun = (db: Pick<Database, 'read'>): Promise<BackupRun> =>
   db.read.selectFrom('backups').selectAll().orderBy('scheduledFor').limit(1).executeTakeFirstOrThrow()
 
@@ -172,7 +170,7 @@ export async function setLease(
   return changed.numUpdatedRows === 1n
 }
 
-/** What is known about the file of a backup. */
+/** The properties of a backup's file. */
 export interface BackupFile {
   name: string
   location: string

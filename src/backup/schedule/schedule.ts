@@ -14,7 +14,7 @@ import {
   waitingRequest,
 } from './runs.ts'
 
-/** What is known about a finished backup. */
+/** The properties of a finished backup. */
 export interface Produced {
   sizeBytes: number
   /** The digest of the file, in base64. */
@@ -44,8 +44,7 @@ export interface ScheduleOptions {
 
 export interface BackupSchedule {
   /**
-   * Makes a backup if one was requested or is due, and no other node is making it. Resolves when the backup is
-   * finished.
+   * If a backup was requested or is due and no other node is making it, makes it. Resolves when the backup is finished.
    */
   check: () => Promise<void>
   /** Aborts the backup in progress. The next node that checks the schedule starts it again. */
@@ -112,8 +111,8 @@ export function backupSchedule(options: ScheduleOptions): BackupSchedule {
 }
 
 /**
- * Returns the time up to which scheduled backups count as handled. If there has never been a scheduled run, this is
- * now; otherwise, it is just before the last scheduled run, which may be unfinished.
+ * Returns the time from which the schedule continues: just before the last scheduled run, which may be unfinished, or
+ * now if there has never been one.
  */
 async function firstHandled(db: Database, nowMs: number): Promise<number> {
   const last = await lastScheduledRun(db)

@@ -23,7 +23,7 @@ export interface BackupScheduleOptions {
   workFactor?: Encryption['workFactor']
 }
 
-/** The operations that the routes need, and functions that start and stop the schedule. */
+/** The operations that the routes need, and functions that start and stop the schedule of backups. */
 export interface StartableBackups {
   backups: Backups
   /**

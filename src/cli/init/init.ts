@@ -20,8 +20,8 @@ interface InitOptions {
 export function init(path: string, { install }: InitOptions): void {
   const folder = resolve(path)
   refuseContent(folder, path)
-  // Other users may read the files, because the service may run as another user, as in a container; only .env is
-  // secret.
+  // The service may run as another user, for example in a container, so all files except .env are readable by other
+  // users.
   process.umask(0o022)
   mkdirSync(folder, { recursive: true })
   const { devDependencies } = manifest()
@@ -73,8 +73,9 @@ function packageName(folder: string): string {
 }
 
 /**
- * Returns what package.json gives as the version of this package. If the package was installed from a tarball, copies
- * the tarball to the folder, so that the folder can be installed elsewhere, as in a container.
+ * Returns the version range or path of this package for package.json. If the package was installed from a tarball,
+ * copies the tarball to the folder, so that the dependencies can also be installed elsewhere, for example in a
+ * container.
  */
 function addDependency(folder: string): string {
   const { resolved } = installation()
@@ -86,7 +87,7 @@ function addDependency(folder: string): string {
   return `file:${name}`
 }
 
-/** Returns npm's record of the installation of this package; empty if there is none. */
+/** Returns npm's metadata about the installation of this package; empty if there is none. */
 function installation(): { resolved?: string } {
   const lockfile = join(dirname(root), '.package-lock.json')
   if (basename(dirname(root)) !== 'node_modules' || !existsSync(lockfile)) return {}

@@ -58,9 +58,9 @@ async function rotateIn(config: Config, stores: Stores, { offline, startOver }: 
 }
 
 /**
- * Returns the key in `master.key.next`; undefined if there is no such file. If the file is missing, first creates it
- * with the configured key or, if a rotation begins, a random one. With `startOver`, deletes an existing file before
- * that. Throws `ConfigError` if the file contains a key other than the configured one.
+ * Returns the key in `master.key.next`; undefined if there is none. If the file is missing, creates it with the
+ * configured key or, if `isNew`, a random one. With `startOver`, first deletes an existing file. Throws `ConfigError`
+ * if the file contains a key other than the configured one.
  */
 function keyInFolder(
   dataDir: string,
@@ -94,8 +94,8 @@ function replaceKeyFile(dataDir: string): void {
 const progressEveryMs = 1_000
 
 /**
- * Returns a printer of the steps, which prints the number of encrypted secrets at most once a second. `rows` returns
- * that number.
+ * Returns `onStep`, which prints the steps, but the number of encrypted secrets at most once a second, and `rows`,
+ * which returns that number.
  */
 function stepPrinter() {
   let printed = Number.NEGATIVE_INFINITY

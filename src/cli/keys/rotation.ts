@@ -25,15 +25,15 @@ export interface MasterKeyRotation {
   stores: Pick<Stores, 'db' | 'sealer' | 'reloadKeys'>
   current: Uint8Array
   /**
-   * Returns the next master key; undefined if there is none. If `isNew` is true, a rotation begins, and a key may be
-   * created.
+   * Returns the next master key; undefined if there is none. `isNew` is true at the start of a rotation, when a key may
+   * be created.
    */
   nextKey: (isNew: boolean) => Uint8Array | undefined
-  /** Saves the next master key for later starts; undefined if the operator must configure the key. */
+  /** Stores the next master key for later starts; undefined if the operator must configure the key. */
   replaceKey: (() => void) | undefined
   /** Whether to rotate to another key even if a rotation is in progress. */
   startOver: boolean
-  /** How long running processes may take to load a change to the data keys; 0 if no process runs. */
+  /** How long running processes may take to load a change to the data keys; 0 if none are running. */
   loadedWithinMs: number
   now: () => number
   random: RandomBytes

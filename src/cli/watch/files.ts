@@ -2,19 +2,21 @@ import { createHash } from 'node:crypto'
 import { existsSync, type FSWatcher, readFileSync, statSync, watch } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 
-/** The time to wait after a change, because editors write a file in several steps. */
+/** How long to wait after a change, because editors save a file in several steps. */
 const pauseMs = 40
 
 /** Watches files for changes to their content. */
 export interface WatchedFiles {
-  /** Also watches these files, which need not exist. */
+  /** Starts watching more files, which need not exist. */
   add: (files: readonly string[]) => void
-  /** Resolves with the base names of the changed files, once there are any; after `close`, with an empty list. */
+  /** Resolves to the base names of changed files once there are any, or to an empty list after `close`. */
   changed: () => Promise<string[]>
   close: () => void
 }
 
-/** Returns a watcher. It watches the folders of the files, because editors replace files. `later` sets a timer. */
+/**
+ * Returns a watcher. It watches folders, because editors replace files instead of changing them. `later` sets a timer.
+ */
 export function watchFiles(later: (ms: number, run: () => void) => () => void): WatchedFiles {
   const digests = new Map<string, string | null>()
   const folders = new Map<string, FSWatcher>()
@@ -29,7 +31,7 @@ export function watchFiles(later: (ms: number, run: () => void) => () => void): 
   const watchFolder = (folder: string) => {
     if (folders.has(folder) || !existsSync(folder)) return
     const watcher = watch(folder, (_, name) => (name === null || digests.has(join(folder, name))) && touch())
-    // The folder was removed; it is watched again when one of its files is added again.
+    // The folder was removed. It is watched again when one of its files is passed to `add`.
     watcher.on('error', () => folders.delete(folder))
     folders.set(folder, watcher)
   }

@@ -4,24 +4,24 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 /** Handles a connection, for example by sending it to the serving process. */
 export type Forward = (socket: Socket) => void
 
-/** The listener of the service, which stays open while one process replaces another. */
+/** The service's listener, which stays open while one process replaces another. */
 export interface Gate {
   port: number
-  /** Passes the held connections and, from now on, all new ones to `forward`. */
+  /** Passes all held connections to `forward`, and then all new ones. */
   open: (forward: Forward) => void
-  /** From now on, holds new connections until `open` or `refuse`. */
+  /** Holds new connections until the next call to `open` or `refuse`. */
   hold: () => void
-  /** Closes the held connections and, from now on, all new ones. */
+  /** Closes all held connections, and then all new ones. */
   refuse: () => void
   close: () => void
 }
 
-/** Listens on an address. Rejects if that is not possible. */
+/** Listens on an address. Rejects if listening fails. */
 export async function openGate({ host, port }: { host: string; port: number }): Promise<Gate> {
   const held: Socket[] = []
   const holding: Forward = (socket) => held.push(socket)
   let forward = holding
-  // Paused, so that the other process reads all data.
+  // Sockets are paused, so that the process that receives them reads all data.
   const server = createServer({ pauseOnConnect: true }, (socket) => {
     socket.on('error', () => socket.destroy())
     forward(socket)

@@ -3,17 +3,17 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import type { FromProcess, ToProcess } from './messages.ts'
 
-/** A process that serves one state of the definition. */
+/** A process that serves one version of the definition. */
 export interface ServedProcess {
-  /** Loads the definition. Resolves with false if the process ends instead; the process itself prints why. */
+  /** Loads the definition. Resolves to false if the process exits instead, after printing the reason. */
   load: () => Promise<boolean>
-  /** Starts the service. Resolves with false if the process ends instead; the process itself prints why. */
+  /** Starts the service. Resolves to false if the process exits instead, after printing the reason. */
   serve: (isFirst: boolean) => Promise<boolean>
   /** Sends a connection to the process; closes the connection if the process has ended. */
   forward: (socket: Socket) => void
   /**
-   * Closes the service, if it was started, and ends the process. Resolves when the service has closed; the process may end
-   * a little later.
+   * Closes the service, if it was started, and ends the process. Resolves once the service is closed; the process may
+   * exit slightly later.
    */
   end: () => Promise<void>
   ended: Promise<unknown>
@@ -34,7 +34,7 @@ export function launch({ args, env, onImported }: LaunchOptions): ServedProcess 
   const ended = once(child, 'exit').finally(() => {
     isRunning = false
   })
-  // The process may end before it has read a message or a connection.
+  // The process may exit before it has received a message or a connection.
   const send = (message: ToProcess, socket?: Socket) =>
     void (child.connected && child.send(message, socket, {}, (error) => error && socket?.destroy()))
   const events = new Set<string>()

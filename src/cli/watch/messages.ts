@@ -5,7 +5,7 @@ export type ToProcess =
   | { event: 'serve'; isFirst: boolean }
 
 /**
- * A message from the serving process. `imported` lists the files of the definition, even if loading it fails. After
- * `closed`, another process can open the database.
+ * A message from the serving process. `imported` lists the definition's files, even if loading fails. After `closed`,
+ * another process may open the database.
  */
 export type FromProcess = { event: 'imported'; files: string[] } | { event: 'loaded' | 'ready' | 'closed' }

@@ -22,9 +22,9 @@ interface ServedOptions {
 const send = (message: FromProcess) => void (process.connected && process.send?.(message))
 
 /**
- * Serves one state of a definition, in a process that the supervisor has started. Loads the definition and starts the
- * service when the supervisor says so, then serves the connections that the supervisor sends. Rejects if the definition
- * cannot be loaded or the service cannot start.
+ * Serves one version of a definition in a process started by the supervisor. On the supervisor's messages, loads the
+ * definition, starts the service, and serves the connections that it receives. Rejects if the definition cannot be
+ * loaded or the service cannot start.
  */
 export async function serveWatched({ config, named, version }: ServedOptions): Promise<void> {
   const received = messages()
@@ -54,9 +54,9 @@ export async function serveWatched({ config, named, version }: ServedOptions): P
 
 const emptyModule = 'data:text/javascript,'
 
-/** Loads what a start otherwise loads on demand, so that a restart need not wait for it. */
+/** Loads modules that are otherwise loaded on demand, so that a restart does not wait for them. */
 async function preload({ service, storage }: Config): Promise<void> {
-  // An empty module in TypeScript makes Node.js prepare its parser of types.
+  // Importing an empty TypeScript module makes Node.js load its TypeScript parser.
   const hook = registerHooks({
     load: (url, context, next) =>
       url === emptyModule ? { format: 'module-typescript', source: '', shortCircuit: true } : next(url, context),
@@ -68,7 +68,9 @@ async function preload({ service, storage }: Config): Promise<void> {
   else await Promise.all([import('../../storage/postgres/driver.ts'), import('../../queue/pg-boss.ts')])
 }
 
-/** Receives the supervisor's messages. If the supervisor is gone, closes the service or, before it serves, exits. */
+/**
+ * Receives the supervisor's messages. If the supervisor exits, closes the service or, if it is not serving yet, exits.
+ */
 function messages() {
   const waiting = new Map<string, (message: ToProcess) => void>()
   const came = new Map<string, ToProcess>()
@@ -78,7 +80,7 @@ function messages() {
     came.set(message.event, message)
     waiting.get(message.event)?.(message)
   })
-  // A terminal sends Ctrl-C to both processes; only the supervisor handles it.
+  // A terminal sends SIGINT for Ctrl-C to both processes, but only the supervisor handles it.
   process.on('SIGINT', () => {})
   const onDisconnect = () => {
     const take = waiting.get('close')
@@ -87,7 +89,7 @@ function messages() {
   }
   process.on('disconnect', onDisconnect)
   return {
-    /** Resolves with the message of this type, which may have been received already. */
+    /** Resolves to the message of this type, even if it has already been received. */
     next: <Event extends ToProcess['event']>(event: Event) =>
       new Promise<Extract<ToProcess, { event: Event }>>((resolve) => {
         const take = resolve as (message: ToProcess) => void
@@ -95,9 +97,9 @@ function messages() {
         if (message) take(message)
         else waiting.set(event, take)
       }),
-    /** Makes a server handle the connections that the supervisor sends. */
+    /** Makes a server handle the connections sent by the supervisor. */
     connections: (server: Server) => {
-      // With this event, Node.js begins to close idle and slow connections.
+      // Without this event, Node.js does not close idle and slow connections.
       server.emit('listening')
       accept = (socket) => {
         server.emit('connection', socket)

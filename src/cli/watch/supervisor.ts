@@ -21,9 +21,9 @@ interface WatchOptions {
 const report = (text: string) => void process.stderr.write(`plinth: ${text}\n`)
 
 /**
- * Serves a definition until SIGTERM or Ctrl-C. After each change to its files, .env or package.json, serves it again in
- * a new process. The port stays open, and connections wait while one process replaces another. A definition that cannot
- * be loaded does not replace the one that is served.
+ * Serves a definition until SIGTERM or Ctrl-C. After each change to its files, .env or package.json, a new process
+ * serves it. The port stays open, and connections wait while one process replaces another. If a changed definition
+ * cannot be loaded, the previous one is still served.
  */
 export async function serveAndWatch({ config, named, env }: WatchOptions): Promise<void> {
   refuseUnsafeProcess(config)

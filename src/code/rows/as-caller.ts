@@ -28,8 +28,8 @@ type Values = Record<string, unknown>
 
 /**
  * Returns the calls with the rights of the caller: access rules, `locked`, `immutable` and the rules for users apply as
- * they do to requests. A write that is not allowed refuses the request with the status that the same write by a request
- * would get.
+ * they do to requests. A forbidden write makes the request fail, with the same status as if the request itself had made
+ * the write.
  */
 export function callerCalls(served: Served, conditions: ReadCondition): RowCalls {
   const { path } = served.declaration
@@ -84,7 +84,7 @@ async function updateAsCaller(served: Served, tx: Queryable, { id, changes }: Ch
   const [access, reach] = [await accessOf?.(caller), await references?.reachOf(caller)]
   await writableInside(served, tx, id, access)
   const sent = settable(declaration, changes)
-  // Called before the row is locked, so that the rows on which `locked` depends are locked first.
+  // Called before the row is locked, because the rows on which `locked` depends must be locked first.
   if (!served.totals) await served.lock?.one(tx, id, {}, 'change')
   const locked = await lockedForChange(served, tx, id, (before) => merged(served, before, sent))
   if (locked === undefined) throw notFound(served, id)

@@ -69,7 +69,7 @@ export function serviceCalls(served: Served, options: CollectionOptions, conditi
   }
 }
 
-/** Returns the function that adds the values of `set` and `defaults` for fields that code omits. */
+/** Returns a function that fills in `set` and `defaults` for fields that code omits. */
 function completer(declaration: Declaration, options: CollectionOptions) {
   const { set, defaults } = declaration
   const { callerOf, created, createdIn } = creator(

@@ -6,20 +6,20 @@ import { serviceCalls } from './as-service.ts'
 import type { RowCalls } from './row-calls.ts'
 import { conditionReader } from './row-conditions.ts'
 
-/** The rows of a collection for the author's code. */
+/** The calls for a collection that are available to the author's code. */
 export interface CodeCollection {
   served: Served
   asService: RowCalls
   asCaller: RowCalls
 }
 
-/** Finds the collection that code passes to a call. */
+/** Finds the collection that the author's code has passed to a call. */
 export type CollectionOf = (of: unknown) => CodeCollection
 
 /** The options of all collections. */
 export type CodeCollectionOptions = Omit<CollectionOptions, 'guard'> & { accounts: AccountRules }
 
-/** Returns the function that finds the collections of a service. Each is prepared on first use. */
+/** Returns a function that finds the collections of a service. Each collection is prepared on first use. */
 export function codeCollections(options: CodeCollectionOptions, all: readonly Declaration[]): CollectionOf {
   const prepared = new Map<string, CodeCollection>()
   return (of) => {

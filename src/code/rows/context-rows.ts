@@ -9,10 +9,10 @@ import type { CodeCalls } from '../calls.ts'
 import type { CollectionOf } from './collections.ts'
 import type { RowCalls } from './row-calls.ts'
 
-/** A unit of work in a transaction. */
+/** Work that is done in a transaction. */
 export type Unit<T> = (tx: Queryable, by: WriteBy) => Promise<T>
 
-/** Where code runs: in a transaction, or outside one, where each write has its own. */
+/** Where code runs: in a transaction, or outside one, where each write has its own transaction. */
 export type TransactionScope =
   | { tx: Queryable }
   | {
@@ -27,7 +27,7 @@ interface Options {
   place: TransactionScope
   by: WriteBy
   calls: CodeCalls
-  /** Runs a tracked write in the current transaction or, outside one, in its own. */
+  /** Runs a tracked write in the current transaction or, outside one, in a new transaction. */
   write: <T>(what: string, work: Unit<T>) => Promise<T>
 }
 
@@ -130,7 +130,7 @@ async function pageOf(
   return rows.selectIn(place.tx, { ...selection, lock: db.engine.lockRows })
 }
 
-/** Returns related rows by the names of their relations; undefined for a row that is absent or cannot be read. */
+/** Returns related rows by relation name; undefined for a row that does not exist or cannot be read. */
 async function expanded(
   { collectionOf, place, db, by }: Options,
   rights: Rights,

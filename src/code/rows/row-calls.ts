@@ -14,12 +14,12 @@ type Values = Record<string, unknown>
 /** The calls for rows of a collection, with the rights of the service or of the caller. */
 export interface RowCalls {
   /**
-   * Returns the test for the readable rows that meet a condition; without a condition, for all readable rows. Rejects
+   * Returns a test that matches the readable rows that meet the condition or, without one, all readable rows. Rejects
    * with `ConditionError` if the condition is invalid.
    */
   test: (condition: unknown, by: WriteBy) => Promise<RowTest>
   find: (tx: Queryable, id: RowId, by: WriteBy, options?: { lock?: boolean | undefined }) => Promise<Row | undefined>
-  /** Returns a row as code sees it: with computed fields, without absent fields and revision data. */
+  /** Returns a row as code sees it: with computed fields, but without revision data and fields that have no value. */
   shown: (row: Row, by: WriteBy) => Values
   insert: (tx: Queryable, values: Values, by: WriteBy) => Promise<Row>
   update: (tx: Queryable, id: RowId, changes: Values, by: WriteBy) => Promise<Row>
@@ -27,8 +27,8 @@ export interface RowCalls {
 }
 
 /**
- * Reads a row. With `lock`, locks the rows that hold totals over it and then the row itself, in the same order as
- * writes do.
+ * Reads a row. With `lock`, first locks the rows that store totals over it, and then the row itself: the same order as
+ * for writes.
  */
 export async function foundRow(
   { declaration, rows, totals, db }: Served,
@@ -45,8 +45,8 @@ export async function foundRow(
 type Precondition = Parameters<typeof changeRow>[2]['precondition']
 
 /**
- * Locks a row for a change, but first the rows that hold totals over its old or new values. Returns the row and the
- * values computed from it; undefined if there is no such row.
+ * Locks a row for a change, after locking the rows that store totals over its old or new values. Returns the row and
+ * the values that are computed from it; undefined if there is no such row.
  */
 export async function lockedForChange<V extends Values>(
   { declaration, rows, totals, db }: Served,
@@ -76,22 +76,24 @@ export async function auditChange(
   await guard?.record?.(tx, { ...change, caller, actor })
 }
 
-/** Throws for files, which only requests can store. */
+/** Throws if the values contain a file, because only requests can store files. */
 export function refuseFiles({ files, path }: Declaration, values: Values): void {
   const named = files.find(({ field }) => values[field] !== undefined)
   if (named) throw new TypeError(`${path}: ${named.field} is a file, which only a request can store or remove`)
 }
 
-/** Returns the validated values of a row after changes. A field that is undefined in `changes` keeps its value. */
+/**
+ * Returns a row's validated values with the changes applied. A field that is undefined in `changes` keeps its value.
+ */
 export function merged(served: Served, before: Row, changes: Values): Values {
   const defined = Object.entries(changes).filter(([, value]) => value !== undefined)
   return validBody(served, { ...before, ...Object.fromEntries(defined) })
 }
 
-/** Returns a row as code sees it: with computed fields, without absent fields and revision data. */
+/** Returns a row as code sees it: with computed fields, but without revision data and fields that have no value. */
 export const shownRow = ({ presenter }: Served, row: Row): Values => presentValues(presenter?.present(row) ?? row)
 
-/** Returns values without absent fields and revision data. */
+/** Returns values without revision data and fields that have no value. */
 export function presentValues(row: Readonly<Values>): Values {
   const present: Values = {}
   for (const name in row) {
@@ -101,7 +103,7 @@ export function presentValues(row: Readonly<Values>): Values {
   return present
 }
 
-/** Returns validated values of all fields. Throws a `Problem` for values that a request could not store either. */
+/** Returns the validated values of all fields. Throws a `Problem` for values that a request could not store either. */
 export function validBody(served: Served, values: Values): Values {
   const body = validated(served, values)
   checkRules(served.declaration, body)

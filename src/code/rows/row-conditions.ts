@@ -15,12 +15,12 @@ import { type Reached, restrictRelated } from '../../resources/queries/related-f
 import { passesAll, type RowTest } from '../../storage/rows/row-test.ts'
 
 /**
- * Returns the test for a condition; every row meets an undefined condition. With a caller, related rows that the caller
- * cannot read meet no condition. Rejects with `ConditionError` if the condition is invalid.
+ * Returns the test for a condition. Without a condition, it matches every row. With a caller, related rows that the
+ * caller cannot read match no condition. Rejects with `ConditionError` if the condition is invalid.
  */
 export type ReadCondition = (condition: unknown, caller?: Caller) => Promise<RowTest>
 
-/** Returns the function that turns conditions on the rows of a collection into tests. */
+/** Returns a function that converts conditions on a collection's rows to tests. */
 export function conditionReader(
   { declaration, now, zone, accessTo }: Pick<Served, 'declaration' | 'now' | 'zone' | 'accessTo'>,
   all: readonly Declaration[],

@@ -9,8 +9,8 @@ export interface Decision {
   cached: CachedResponses
   shed: RouteFacts['shed']
   /**
-   * Counts a request against the limits and returns the limits' header lines. Returns null if the policies must count
-   * the request and decide on it.
+   * Counts a request against the limits and returns the limits' header lines. Returns null if the policies must do
+   * this.
    */
   admit: () => string | null
   template: ResponseTemplate

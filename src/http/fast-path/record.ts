@@ -83,7 +83,7 @@ export function rememberResponse(request: FastifyRequest, reply: FastifyReply, o
   heads.add(raw, decision, caller)
 }
 
-/** Returns the template of the response; null if it is not a cached response, or if it has other header fields. */
+/** Returns the template of a cached response; null if the response is not cached, or has other header fields. */
 function templateFor(
   { id, url, headers }: FastifyRequest,
   response: HeadedResponse,
@@ -97,7 +97,7 @@ function templateFor(
 }
 
 /**
- * Returns the caller to remember; null if the token, the API key or a preference might lead to another response next
+ * Returns the caller to remember; null if the token, the API key or a preference might cause a different response next
  * time.
  */
 function callerOf(request: FastifyRequest, { verify, readApiKey }: RememberOptions): RememberedCaller | null {
