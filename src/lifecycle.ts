@@ -36,7 +36,7 @@ export async function openAll<Components extends object>(
   open: (onClose: OnClose) => Promise<Components>,
 ): Promise<Opened<Components>> {
   const closers: (() => unknown)[] = []
-  /** Runs every closer, even if some fail, as they may while the database is down. Then throws their errors. */
+  /** Runs every closer even if some fail, for example while the database is down, and then throws their errors. */
   const close = async () => {
     const errors: unknown[] = []
     for (const closer of closers.splice(0).reverse()) {

@@ -55,7 +55,7 @@ program
     const { serve } = await import('./cli/serve.ts')
     await serve(config, await definition(config, file), version)
   })
-// A process of `serve --watch`.
+// Runs in the child process that `serve --watch` starts.
 program
   .command('serve-watched', { hidden: true })
   .argument('[definition]')

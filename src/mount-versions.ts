@@ -105,7 +105,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   for (const { version, status } of options.lives) {
     const served = status === 'retired' ? undefined : definition.versions[version]
     for (const prefix of served?.prefixes ?? []) {
-      // One plugin has all routes of a prefix: a separate plugin for each group would make every start slower.
+      // Registers all routes of a prefix in one plugin, because a plugin for each group would slow down every start.
       const routes: FastifyPluginAsyncTypebox = async (at) => {
         if (served?.unknownParameters === 'refuse') rejectUnknownParameters(at)
         const { collections = [] } = served ?? {}
@@ -125,7 +125,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
 const uploadSlots = ({ maxUploads = defaultUploadsPerAccount }: Pick<VersionOptions, 'maxUploads'>) =>
   slotLimiter({ perAccount: maxUploads, inTotal: maxUploadsInAll })
 
-/** Adds the routes for operators, and the route where callers read their own usage of the limits. */
+/** Adds the operator routes, and the route where callers read their own limits and usage. */
 async function serveAdministration(
   at: Parameters<FastifyPluginAsyncTypebox>[0],
   options: VersionOptions & AccountRouteOptions & KeyRouteOptions,
@@ -148,7 +148,9 @@ async function serveAdministration(
   await usageRoute(at, { ...(limiter && { limiter }) })
 }
 
-/** Returns the declared roles and a function that gives a user a role; null if the definition does not extend users. */
+/**
+ * Returns the declared roles and a function that assigns one to a user; null if the definition does not extend users.
+ */
 function rolesOf({ users }: Definition, options: VersionOptions) {
   if (users === undefined) return null
   const { change } = userRows(options, users.collection.declaration)

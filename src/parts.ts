@@ -95,7 +95,7 @@ export async function openParts(config: Config, definition: Definition, opening:
   }
 }
 
-/** Opens the `fetch` of the author's code. A service without code never calls it and does not load the HTTP client. */
+/** Opens the `fetch` of the author's code. Does not load the HTTP client if the definition has no code. */
 async function codeFetch({ code }: Definition, policy: AddressPolicy) {
   if (Object.values(code).every(({ length }) => length === 0)) return { fetch: refuseFetch, close: () => {} }
   return (await import('./code/guarded-fetch.ts')).guardedFetch({ policy })

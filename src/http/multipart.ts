@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { type MultipartError, make, type PartInfo } from 'multipasta'
 import { Problem } from './problems/problem.ts'
 
-/** The part of a form that contains the JSON of the resource. */
+/** The name of the form part that contains the resource as JSON. */
 export const jsonPart = 'json'
 
 /** A part of a form (RFC 7578). */
@@ -16,8 +16,8 @@ export interface FormPart {
 }
 
 /**
- * Reads the parts of a multipart/form-data body in the order in which they arrive, as fast as their content is read.
- * Skips content that is not read. Throws INVALID_INPUT for a malformed body.
+ * Yields the parts of a multipart/form-data body in order, and reads the body only as fast as their content is
+ * consumed. Skips unread content. Throws INVALID_INPUT for a malformed body.
  */
 export async function* readForm(
   { headers }: Pick<FastifyRequest, 'headers'>,
@@ -31,7 +31,7 @@ export async function* readForm(
 }
 
 async function* contentOf(events: AsyncGenerator<FormEvent, void>): AsyncGenerator<Buffer, void> {
-  // A `for await` loop would end the generator, which goes on with the next part.
+  // Leaving a `for await` loop would close the generator, which still has to yield the remaining parts.
   for (;;) {
     const { value: chunk } = await events.next()
     if (!(chunk instanceof Uint8Array)) return
@@ -39,7 +39,7 @@ async function* contentOf(events: AsyncGenerator<FormEvent, void>): AsyncGenerat
   }
 }
 
-/** The head of a part, a chunk of its content, or null at its end. */
+/** A parser event: the headers of a part, a chunk of its content, or null at its end. */
 type FormEvent = PartInfo | Uint8Array | null
 
 async function* eventsOf(type: string, body: Readable, maxParts: number): AsyncGenerator<FormEvent, void> {
@@ -52,7 +52,7 @@ async function* eventsOf(type: string, body: Readable, maxParts: number): AsyncG
   }
 }
 
-/** Returns a parser of forms. Its functions return the events of the bytes that they parse. */
+/** Creates an incremental form parser. Its functions return the events found in the bytes parsed so far. */
 function formParser(type: string, maxParts: number) {
   const events: FormEvent[] = []
   let isComplete = false
@@ -62,7 +62,7 @@ function formParser(type: string, maxParts: number) {
       events.push(part)
       let isOpen = true
       return (chunk) => {
-        // After a part whose headers are incomplete, multipasta ends the part before it once more.
+        // If the headers of a part are incomplete, multipasta reports the end of the previous part a second time.
         if (!isOpen) throw malformed(incomplete)
         isOpen = chunk !== null
         events.push(chunk)

@@ -34,8 +34,9 @@ const hasSeveralShapes = (choices: unknown): boolean =>
   Array.isArray(choices) && choices.filter(({ type }) => type === 'object' || type === 'array').length > 1
 
 /**
- * Documents rules that a handler checks itself, to report all violations at once or with clearer messages than a validator
- * would. The OpenAPI document includes them in the schema. They are stored in `$defs`, which validators ignore.
+ * Documents rules that a handler checks itself, either to report all violations at once or to send clearer messages
+ * than a validator. They appear in the schema of the OpenAPI document, and are stored in `$defs`, which validators
+ * ignore.
  */
 export const documentedRules = (rules: DocumentedRules) => ({ $defs: { rules } })
 

@@ -31,8 +31,8 @@ export function rejectUnknownMembers(request: FastifyRequest): void {
 }
 
 /**
- * Throws INVALID_INPUT that lists every member of a body which would be ignored: those that its schema does not list.
- * `shown` is the schema of the response, whose other members are read-only.
+ * Throws INVALID_INPUT that lists every body member that `known`, the schema of the body, does not declare. `shown` is
+ * the schema of the response; members that only `shown` declares are reported as read-only.
  */
 export const rejectUnknownIn = (body: unknown, known: object, shown: object): void =>
   throwIgnored(unknownMembers(body, known, responseMembers({ 200: shown })))

@@ -115,7 +115,7 @@ const maxCharacters = 64
 function isRepresentable(number: string): boolean {
   if (number.length > maxCharacters) return false
   const value = Number(number)
-  // This is not a number; JSON.parse reports the error more clearly.
+  // The text is not a number; JSON.parse reports a clearer error.
   if (Number.isNaN(value)) return true
   const digits = significantDigits(number)
   if (!Number.isFinite(value) || (value === 0 && digits > 0)) return false

@@ -20,7 +20,7 @@ interface StoredResponse {
 }
 
 /**
- * Stores responses and provides the transactions in which they are stored. `idempotency/store.ts` states the guarantees.
+ * Stores responses in the same transactions as the writes they report; `idempotency/store.ts` documents the guarantees.
  */
 export interface ResponseStore {
   digest(value: unknown): string
@@ -30,7 +30,7 @@ export interface ResponseStore {
   write<T>(unit: (tx: unknown) => Promise<T>): Promise<T>
 }
 
-/** The claim of a request to be the first with its key. */
+/** A request's claim to be the first with its Idempotency-Key. */
 export interface KeyClaim {
   /**
    * Runs the unit of work and stores its response in the same transaction. If another request has already used the key,

@@ -36,8 +36,8 @@ function checkKey(request: FastifyRequest, _reply: FastifyReply, done: () => voi
 }
 
 /**
- * Wraps a handler so that this process handles only one request per key at a time; `idempotentWrite` detects requests that
- * other processes handle.
+ * Wraps a handler so that this process handles only one request per key at a time; `idempotentWrite` detects concurrent
+ * requests in other processes.
  */
 function withKey(handler: RouteHandlerMethod, answers: ResponseStore, running: Set<string>): RouteHandlerMethod {
   return function run(request, reply) {

@@ -77,7 +77,7 @@ const statements = (db: Database) => ({
             sealed: row.ref('excluded.sealed'),
             createdAt: row.ref('excluded.createdAt'),
           }))
-          // An expired row may be overwritten before it is deleted.
+          // An expired row that has not been deleted yet may be overwritten.
           .where('answers.createdAt', '<=', ''),
       )
       .returning('id'),

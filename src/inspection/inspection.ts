@@ -38,10 +38,10 @@ interface Claim<Result> {
   text: string
 }
 
-/** A check of all data that runs on one node at a time. The result of the last run is stored for all nodes. */
+/** A full data check, which runs on one node at a time. The result of the last run is stored for all nodes. */
 export interface Inspection<Input, Result> {
   read: () => Promise<InspectionView<Result>>
-  /** Throws CHECK_IN_PROGRESS if a node is running the inspection. */
+  /** Throws CHECK_IN_PROGRESS if any node is already running the inspection. */
   claim: (tx: Queryable) => Promise<Claim<Result>>
   view: (claim: Claim<Result>) => InspectionView<Result>
   /** Runs a claimed inspection in the background. */

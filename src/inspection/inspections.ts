@@ -37,7 +37,7 @@ export interface InspectionData {
   audit: AuditInput | null
 }
 
-/** The checks of all data that operators can request. */
+/** The full data checks that operators can start. */
 export interface Inspections {
   health: Inspection<null, HealthReport>
   audit: Inspection<AuditInput, AuditResult>

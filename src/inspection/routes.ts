@@ -93,7 +93,7 @@ async function accept<Input, Result>(
   return body
 }
 
-/** Routes that start a check of all data in a thread and return the result of the last run. */
+/** Routes that start a full data check in a separate thread, and return the result of the last run. */
 export const inspectionRoutes: FastifyPluginAsyncTypebox<InspectionRoutesOptions> = async (app, options) => {
   healthRoutes(app, options)
   auditRoutes(app, options)

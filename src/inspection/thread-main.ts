@@ -1,4 +1,4 @@
-/** The entry point of an inspection thread: runs one check of all data, posts the result, and exits. */
+/** The entry point of an inspection thread: runs one full data check, posts the result, and exits. */
 import { randomBytes } from 'node:crypto'
 import { parentPort, workerData } from 'node:worker_threads'
 import { verifyArchives, verifyAudit } from '../audit/verify.ts'

@@ -1,17 +1,17 @@
 import type { Database } from '../storage/database.ts'
 import { currentOf, type JobRow } from './states.ts'
 
-/** The attempts in this process. When a job is cancelled, the signal of its attempt is aborted. */
+/** Tracks the attempts in this process. When a job is cancelled, the signal of its attempt is aborted. */
 export interface Cancellations {
   watch: (row: JobRow) => { signal: AbortSignal; release: () => void }
   /**
-   * Aborts the attempts whose jobs were cancelled, on any node, or started again elsewhere. Makes no query if nothing
-   * is running.
+   * Aborts the attempts of jobs that were cancelled on any node or started again elsewhere. Runs no query if no attempt
+   * is in progress.
    */
   check: () => Promise<void>
 }
 
-/** Creates the list of attempts in this process. */
+/** Creates the tracker of the attempts in this process. */
 export function cancellations(db: Database): Cancellations {
   const running = new Map<string, { row: JobRow; abort: AbortController }>()
   return {

@@ -1,16 +1,16 @@
 import { CronExpressionParser } from 'cron-parser'
 
 /**
- * Returns the first time of a schedule after `afterMs`, in epoch ms. A time that is skipped when summer time begins is
- * moved to after the change. A time that occurs twice when summer time ends counts once, unless the schedule runs every
- * hour.
+ * Returns the first time of a schedule after `afterMs`, in epoch ms. A time skipped when daylight saving time begins
+ * moves to after the change. A time that occurs twice when daylight saving time ends counts once, unless the schedule
+ * runs every hour.
  */
 export const nextTime = ({ cron, zone }: { cron: string; zone: string }, afterMs: number): number =>
   CronExpressionParser.parse(cron, { currentDate: new Date(afterMs), tz: zone })
     .next()
     .getTime()
 
-/** Returns what is wrong with a cron expression; undefined if it has five valid fields that match some time. */
+/** Returns the error in a cron expression; undefined if it has five valid fields that match at least one time. */
 export function cronError(cron: string): string | undefined {
   if (cron.trim().split(/\s+/).length !== 5) {
     return `'${cron}' must have five fields: minute, hour, day of the month, month and day of the week`

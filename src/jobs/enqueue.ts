@@ -16,10 +16,10 @@ const maxInputBytes = 262_144
 const maxKeyLength = 200
 const unitMs = { second: 1_000, minute: 60_000, hour: 3_600_000, day: 86_400_000, week: 604_800_000 } as const
 const durationForm = /^(\d{1,9}) (second|minute|hour|day|week)s?$/
-/** Ten years. */
+/** Ten years, including up to three leap days. */
 const maxDelayMs = 3_653 * unitMs.day
 
-/** Returns the functions that add jobs of a definition. */
+/** Returns the functions that check and add jobs of a definition. */
 export function jobAdder(options: JobAdderOptions): JobAdder {
   const { jobs, now } = options
   const checked = (name: string, input: unknown, { after, key }: JobOptions = {}) => {
@@ -66,7 +66,7 @@ export async function addJob(
   const added = await tx
     .insertInto('declaredJobs')
     .values(row)
-    // Locks the waiting job, so that it starts after this transaction and sees what this transaction has written.
+    // The no-op update locks the waiting job, so it starts only after this transaction and sees its writes.
     .onConflict((conflict) =>
       conflict.columns(['name', 'waitingKey']).doUpdateSet((set) => ({ waitingKey: set.ref('excluded.waitingKey') })),
     )
@@ -76,7 +76,7 @@ export async function addJob(
   return added.id
 }
 
-/** Adds an entry for a job to the queue. The entry is ignored once the job has another turn. */
+/** Adds a queue entry for a job. The entry is ignored if the job's `turn` has changed in the meantime. */
 export const putIntoQueue = (
   queue: Pick<Queue, 'enqueue'>,
   tx: Queryable,

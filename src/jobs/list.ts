@@ -93,7 +93,7 @@ export function jobPage(
   })
 }
 
-/** Returns the newest jobs, including those that the definition no longer has, without their input. */
+/** Returns the newest jobs without their input, including jobs that are no longer in the definition. */
 export const listedJobs = (read: Database['read'], filter: { name?: string; status?: StoredStatus; limit: number }) =>
   read
     .selectFrom('declaredJobs')

@@ -17,22 +17,22 @@ export interface JobRunOptions {
   jobs: ServedJobs
   cancellations: Cancellations
   now: () => number
-  /** Returns a random number from 0 to 1, which varies the time before a retry. */
+  /** Returns a random number from 0 to 1, used to vary the delay before a retry. */
   jitter: () => number
   /** Masks credentials in a text. */
   redact: (text: string) => string
   onFailed: (error: unknown, attempt: FailedAttempt) => void
-  /** Called after the outcome of an attempt was recorded. */
+  /** Called after the outcome of an attempt has been recorded. */
   onEnded?: (job: string, outcome: 'completed' | 'failed' | 'retried') => void
   /** How long an attempt may take, in ms; default 12 hours. */
   limitMs?: number
-  /** How long to wait for an attempt to end after its signal was aborted, in ms; default 10 seconds. */
+  /** How long to wait for an attempt to end after aborting its signal, in ms; default 10 seconds. */
   patienceMs?: number
 }
 
 const maxAttemptMs = 12 * 3_600_000
 const maxPatienceMs = 10_000
-/** How many attempts of a job may end because their process ended, which the job itself may have caused. */
+/** A job fails if its process ends during more than this many attempts, because the job itself may be the cause. */
 const maxInterruptions = 5
 const maxErrorLength = 2_000
 const [minBackoffMs, maxBackoffMs] = [10_000, 6 * 3_600_000]
@@ -41,7 +41,7 @@ const [minBackoffMs, maxBackoffMs] = [10_000, 6 * 3_600_000]
 export const backoffMs = (failures: number, jitter: () => number): number =>
   Math.round(Math.min(minBackoffMs * 3 ** (failures - 1), maxBackoffMs) * (0.8 + 0.4 * jitter()))
 
-/** An input that does not match the schema. The job fails without further attempts. */
+/** Thrown if an input does not match the schema; the job then fails without a retry. */
 class InvalidInput extends Error {
   override name = 'InvalidInput'
 }
@@ -76,7 +76,7 @@ export const runJobs =
   }
 
 /**
- * Runs the code of a job. Rejects if the input is invalid, if the code fails, or if the code has not ended `patienceMs`
+ * Runs the code of a job. Rejects if the input is invalid, the code fails, or the code is still running `patienceMs`
  * after its signal was aborted.
  */
 async function attempt(
@@ -113,7 +113,7 @@ async function attempt(
   }
 }
 
-/** Records a failed attempt: the job waits for its next attempt, or has failed. */
+/** Records a failed attempt: the job waits for a retry, or fails if no retries are left. */
 async function fail(
   { db, now, jitter, redact, onFailed, onEnded }: JobRunOptions,
   { served, row, job }: { served: ServedJob; row: JobRow; job: ClaimedJob },

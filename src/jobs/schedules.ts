@@ -13,7 +13,7 @@ export type TickOptions = Omit<JobAdderOptions, 'jobs'> & { db: Database; schedu
 /** A scheduled time counts as missed if no worker has added its job within this many ms. */
 const missedMs = 60_000
 
-/** Plans new and changed schedules, and adds the jobs whose times have come: one per time, even with several nodes. */
+/** Plans new and changed schedules, and adds the jobs that are due: one per scheduled time, even with several nodes. */
 export async function tickSchedules(options: TickOptions): Promise<void> {
   const { db, schedules, now } = options
   if (schedules.length === 0) return
@@ -25,12 +25,12 @@ export async function tickSchedules(options: TickOptions): Promise<void> {
   }
 }
 
-/** Stores the first time of a schedule that is new or was changed. Earlier times add no jobs. */
+/** Stores the next time of a new or changed schedule. No jobs are added for earlier times. */
 async function plan(db: Database, schedule: ServedSchedule, row: ScheduleRow | undefined, nowMs: number) {
   const { name } = schedule
   const timing = timingOf(schedule)
-  // Nodes with the old and the new timing may run together, and then replace each other's plan. They plan from a little
-  // earlier than now, so that a time that has just come is not lost.
+  // Nodes with the old and the new timing may run together and replace each other's plan. A changed schedule is planned
+  // from slightly before now, so that a time that is just due is not lost.
   const fromMs = row === undefined ? nowMs : Math.max(nowMs - missedMs, Date.parse(row.lastAt ?? iso(0)))
   const nextAt = iso(nextTime(schedule, fromMs))
   await db.write(async (tx) => {
@@ -42,8 +42,8 @@ async function plan(db: Database, schedule: ServedSchedule, row: ScheduleRow | u
 }
 
 /**
- * Stores the next time of a schedule and, unless the time that has come is skipped, adds its job. Does nothing if
- * another node has already done so.
+ * Stores the next time of a schedule, and adds a job for the time that is due unless that time is skipped. Does nothing
+ * if another node has already done so.
  */
 async function tick(options: TickOptions, schedule: ServedSchedule, row: ScheduleRow): Promise<void> {
   const { db, now } = options

@@ -24,7 +24,7 @@ export interface ServedJob {
   run: (input: unknown, attempt: Attempt) => Promise<unknown>
 }
 
-/** A schedule. The job that it adds has its name. */
+/** A schedule; the job that it adds has the same name. */
 export interface ServedSchedule {
   name: string
   /** Five cron fields. */
@@ -35,7 +35,7 @@ export interface ServedSchedule {
   missed: 'once' | 'skip'
 }
 
-/** Returns the cron expression and the time zone, as stored with the next time that was computed from them. */
+/** Returns the cron expression and the time zone as one text, which is stored to detect changes to a schedule. */
 export const timingOf = ({ cron, zone }: ServedSchedule): string => `${cron.trim().replace(/\s+/g, ' ')} ${zone}`
 
 /** The jobs and schedules of a definition. */
@@ -48,7 +48,7 @@ export const noJobs: ServedJobs = { jobs: new Map(), schedules: [] }
 
 /** Options for adding a job. */
 export interface JobOptions {
-  /** The delay before the job, as text such as `14 days` or in ms; or the time from which it may start. */
+  /** When the job may start: a delay, as text such as `14 days` or in ms, or a point in time. */
   after?: string | number | Date | undefined
   /** Adds nothing if a job with the same name and key is waiting. */
   key?: string | undefined
@@ -56,7 +56,9 @@ export interface JobOptions {
   trace?: string | null | undefined
 }
 
-/** Checks and adds jobs. Both functions throw, naming the job, if it is unknown or an argument is invalid. */
+/**
+ * Checks and adds jobs. Both functions throw an error that names the job if it is unknown or an argument is invalid.
+ */
 export interface JobAdder {
   /** Checks the arguments, without adding anything. */
   check: (name: string, input: unknown, options?: JobOptions) => void

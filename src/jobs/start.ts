@@ -9,7 +9,7 @@ import { type JobRunOptions, runJobs } from './run.ts'
 export interface JobWorkOptions extends Omit<JobRunOptions, 'cancellations'> {
   queue: Queue
   random: RandomBytes
-  /** Called with the error if `check` fails; the next check follows a second later. */
+  /** Called with the error if the periodic check fails; the check runs again a second later. */
   onError: (error: unknown) => void
 }
 
@@ -24,7 +24,7 @@ const checkEveryMs = 1_000
 /** The largest number of jobs that are put into the queue in one transaction. */
 const maxBatch = 100
 
-/** Starts to run jobs in this process. Does nothing if the definition has none. */
+/** Starts running jobs in this process. Does nothing if the definition has no jobs. */
 export function startJobs(options: JobWorkOptions): JobWork {
   const { db, queue, jobs, onError } = options
   if (jobs.jobs.size === 0) return { check: async () => {}, stop: () => {} }
@@ -42,7 +42,7 @@ export function startJobs(options: JobWorkOptions): JobWork {
   const timer = setInterval(async () => {
     if (isChecking) return
     isChecking = true
-    // After `stop`, the database may be closed, so an error means nothing.
+    // After `stop`, the database may already be closed, so errors are ignored.
     await check().catch((error) => isStopped || onError(error))
     isChecking = false
   }, checkEveryMs)

@@ -8,7 +8,7 @@ import type { DeclaredJobsTable } from '../storage/tables/tasks.ts'
 
 export type JobRow = Selectable<DeclaredJobsTable>
 
-/** An entry of a job in the queue. */
+/** The payload of a queue entry: a job, and the turn for which the entry was added. */
 export interface QueuedJob {
   jobId: string
   turn: number
@@ -52,8 +52,8 @@ export function beginJob(
 }
 
 /**
- * Removes the queue entry of a job that `begin` did not start. If this definition does not have the job, the job waits
- * until a process whose definition has it puts it into the queue again.
+ * Removes the queue entry of a job that `beginJob` did not start. If this definition does not have the job, it waits
+ * until a process whose definition has it adds it to the queue again.
  */
 export const setAside = (
   db: Database,
@@ -71,7 +71,7 @@ export const setAside = (
     await finish(tx)
   })
 
-/** What follows from an attempt: the job has ended, or waits until `retryAtMs`. */
+/** The outcome of an attempt: the job has ended, or is retried at `retryAtMs`. */
 export type AttemptOutcome =
   | { status: 'completed' }
   | { status: 'failed'; error: string }
@@ -107,7 +107,7 @@ export const recordOutcome = (
     return changed.numUpdatedRows === 1n
   })
 
-/** Makes a job wait again if shutdown interrupted its attempt. Its entry stays in the queue. */
+/** Returns a job to `waiting` after a shutdown interrupted its attempt. Its queue entry remains. */
 export const interrupt = (db: Database, { id, attempts }: JobRow): Promise<unknown> =>
   db.write((tx) =>
     tx
@@ -119,7 +119,9 @@ export const interrupt = (db: Database, { id, attempts }: JobRow): Promise<unkno
       .execute(),
   )
 
-/** Returns the ids of the jobs whose attempts are current. The other jobs were cancelled or started again elsewhere. */
+/**
+ * Returns the ids of the jobs whose attempts are current. Other jobs were cancelled, or were started again elsewhere.
+ */
 export async function currentOf(db: Database, rows: readonly Pick<JobRow, 'id' | 'attempts'>[]): Promise<Set<string>> {
   const ids = rows.map(({ id }) => id)
   const found = await db.read
@@ -149,8 +151,8 @@ export async function cancelJob(tx: Queryable, id: string, nowMs: number): Promi
 }
 
 /**
- * Makes a failed or cancelled job wait again, with all its retries. Throws RESOURCE_NOT_FOUND if there is no such job,
- * and STATE_CONFLICT if it has another status or if another job with the same name and key is waiting.
+ * Returns a failed or cancelled job to `waiting`, with all of its retries. Throws RESOURCE_NOT_FOUND if there is no
+ * such job, and STATE_CONFLICT if it has another status or if another job with the same name and key is waiting.
  */
 export async function retryJob(tx: Queryable, id: string, nowMs: number): Promise<JobRow> {
   const retried = await tx

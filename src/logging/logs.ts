@@ -19,7 +19,7 @@ export interface LogsOptions {
   env: NodeJS.ProcessEnv
   /** Returns the current time in ms since the epoch. */
   now: () => number
-  /** Texts to mask in lines with an error. */
+  /** Secrets to mask in lines that contain an error. */
   secrets?: readonly string[]
 }
 

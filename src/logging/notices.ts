@@ -51,7 +51,7 @@ export const logStores = (log: Log) => ({
 
 const isMigration = /^\d{4}-/
 
-/** Returns the statements in a list of changes, which also contains the names of migrations. */
+/** Returns only the SQL statements from a list of changes, which also contains the names of migrations. */
 export const statementsIn = (changes: readonly string[]): string[] => changes.filter((line) => !isMigration.test(line))
 
 /**

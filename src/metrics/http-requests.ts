@@ -10,9 +10,7 @@ import {
   registerRead,
 } from './samples.ts'
 
-/**
- * The versions: the name of each, and the first path segments under which it is also served without a version prefix.
- */
+/** The API versions, each with the first path segments that it also serves without a version prefix. */
 export type VersionPaths = readonly { version: string; bare: readonly string[] }[]
 
 /** The fields of an access log line that the metrics use. */
@@ -138,7 +136,7 @@ function series(routes: ReadonlyMap<string, ReadonlyMap<number, Counts>>, labels
   return merged(all, ({ labels, status }) => `${labels.route} ${labels.version} ${labels.method} ${status}`)
 }
 
-/** Merges the statuses of each class, such as `2xx`. */
+/** Merges the series of all statuses in a class, such as `2xx`. */
 function byClass(all: readonly Series[]) {
   const classed = all.map(({ labels, status, counts }) => {
     const status_class = `${status[0]}xx`

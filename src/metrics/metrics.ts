@@ -49,7 +49,7 @@ export interface Metrics extends AccessReports, WorkReports {
   onUnlogged: (count: number) => void
   /** Returns the totals of all threads of this process. */
   totals: () => Promise<Totals>
-  /** Returns the counts of this thread alone. */
+  /** Returns the counts of this thread only. */
   counted: () => Promise<ThreadCounts>
   /**
    * Reads the state of the queues and the database, as a scrape does; null if that fails, or before `watch` is called.

@@ -111,7 +111,10 @@ function callOutcome({ delivered, error }: CallReport): string {
   return callOutcomes.includes(outcome) ? outcome : 'other'
 }
 
-/** Registers the metrics of calls to webhooks. A call only adds to numbers, because there may be thousands a second. */
+/**
+ * Registers the metrics of calls to webhooks. A call only increments counters, because there may be thousands per
+ * second.
+ */
 function webhookMetrics(registry: Registry): Pick<WorkReports, 'onCalled' | 'onDropped'> {
   const [calls, duration] = ['plinth_webhook_calls_total', 'plinth_webhook_call_duration_seconds']
   const counts = new Map(callOutcomes.map((outcome) => [outcome, 0]))

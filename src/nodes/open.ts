@@ -60,7 +60,9 @@ async function checkSchedules({ code: { schedules } }: Definition): Promise<void
   if (schedules.length > 0) await (await import('../code/run-jobs.ts')).checkSchedules(schedules)
 }
 
-/** Starts creating the text indexes; returns a function that stops the work. Loads the client of PostgreSQL only if needed. */
+/**
+ * Starts creating the text indexes; returns a function that stops the work. Loads the PostgreSQL client only if needed.
+ */
 async function ensureTextIndexes(
   { db }: Pick<Stores, 'db'>,
   { tables }: Definition,

@@ -6,7 +6,7 @@ interface Listed {
   createdAt: string
 }
 
-/** Returns one page of unrevoked clients or API keys, newest first; `of` identifies the list in its page cursors. */
+/** Returns one page of unrevoked clients or API keys, newest first; cursors are valid only for the same `of`. */
 export function unrevokedPage<Row extends Listed>(
   db: Database,
   table: 'clients' | 'apiKeys',

@@ -84,7 +84,7 @@ const withLogin = ({ flows, ...scheme }) => {
   }
 }
 
-// With each request, the page sends the examples of all parameters; examples of optional parameters would be unintended
+// The page sends the examples of all parameters with each request, so those of optional parameters would be unintended
 // filters.
 const withoutExample = (parameter) => {
   if (parameter.required) return parameter

@@ -96,7 +96,7 @@ function requestBodyOf({ schema, config }: Route, replacement: Schema | undefine
   return { required: !config.bodyOptional, content }
 }
 
-/** Returns a form with the JSON of a body, of one of these types, and files. */
+/** Returns a multipart form: one part with the body as JSON, in one of these media types, and the file parts. */
 function formOf(
   files: Readonly<Record<string, readonly string[]>>,
   { body, isRequired }: { body: Schema; isRequired: boolean },

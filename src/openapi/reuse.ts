@@ -39,7 +39,7 @@ const capitalized = (part: string) => (part === '' ? '' : capital(part))
 export function prune<D extends { components: Record<string, Record<string, unknown>> }>(document: D): D {
   const text = JSON.stringify(document)
   const used = new Set(Array.from(text.matchAll(/"#\/components\/([^"]+)"/g), ([, path]) => path))
-  // A requirement names its security scheme as the key of a list of scopes.
+  // A security requirement maps the name of its scheme to a list of scopes.
   const requirements = new Set(Array.from(text.matchAll(/\{"([^"]+)":\[/g), ([, name]) => name))
   const isUsed = (kind: string, name: string) =>
     kind === 'securitySchemes' ? requirements.has(name) : used.has(`${kind}/${name}`)

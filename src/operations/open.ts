@@ -23,12 +23,12 @@ export interface OperationsOptions {
   version: string
   env: Readonly<Record<string, string | undefined>>
   log: Log
-  /** The time that all nodes share; `wall` is the time of this machine. */
+  /** The time shared by all nodes; `wall` is the time of this machine. */
   now: () => number
   wall: () => number
   monotonic: () => number
   later: (ms: number, run: () => void) => () => void
-  /** The scrypt work factor for encrypted backups; default: the one for production. */
+  /** The scrypt work factor for encrypted backups; defaults to the production value. */
   workFactor?: number
 }
 

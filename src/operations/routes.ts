@@ -28,7 +28,7 @@ export interface OperationRoutesOptions {
   operations: Operations
 }
 
-/** Routes for operators: health, settings, storage, backups, and checks of all data. */
+/** Routes for operators: health, settings, storage, backups, and full data checks. */
 export async function operationRoutes(
   app: FastifyInstance,
   { operations, db, sealer, now }: OperationRoutesOptions,

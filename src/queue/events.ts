@@ -56,7 +56,7 @@ export interface EventReceiver {
  */
 export type MayReceive = (receiver: EventReceiver, event: { type: string; facts: string | null }) => Promise<boolean>
 
-/** The access rules of resources, for events about their rows. */
+/** Applies the access rules of resources to events about their rows. */
 export interface EventAccess {
   /** Returns true if rules may limit who receives events of this type. */
   appliesTo: (type: string) => boolean

@@ -22,7 +22,7 @@ export interface OpenQueueOptions {
   wakes?: SharedWakes | null
   /** Called after each run of jobs. */
   onRun?: (run: WorkCall) => void
-  /** The concurrency of queues in this process, instead of the default. */
+  /** Overrides the default concurrency of queues in this process. */
   concurrency?: Partial<Record<QueueName, number>>
   /** Begins the span of each run of jobs, if traces are exported. */
   startSpan?: StartJobSpan | undefined

@@ -7,7 +7,7 @@ import { type JobStore, type Lease, leaseSeconds, type QueueName, type QueuePosi
 
 const channel = 'plinth_queue'
 const superviseSeconds = 5
-/** The longest time that an attempt may take, with heartbeats. pg-boss allows less than a day. */
+/** The maximum duration of an attempt, with heartbeats. pg-boss requires less than a day. */
 const maxRunSeconds = 23 * 3_600
 /** Without time limits, a claim would wait for a lost response until the operating system gives up. */
 const poolOptions: PoolConfig = {
@@ -50,8 +50,7 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
     close: async () => {
       await listening?.close()
       await boss.stop({ graceful: false })
-      // The pool closes before the server has ended the connections. Errors that the connections still report are
-      // therefore ignored.
+      // The pool closes before the server has closed the connections, so errors that they still report are ignored.
       boss.off('error', onError).on('error', () => {})
     },
   }
@@ -98,7 +97,7 @@ async function add(
 
 const queueOptions = {
   heartbeatSeconds: leaseSeconds,
-  // Practically unlimited, because workers decide when to give up, depending on the task or delivery.
+  // Effectively unlimited, because workers decide when to give up, depending on the task or delivery.
   retryLimit: 10_000,
   retryDelay: 0,
   expireInSeconds: maxRunSeconds,

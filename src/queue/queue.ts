@@ -99,7 +99,7 @@ export interface Batch extends Pick<ClaimedJob, 'signal' | 'finish'> {
   payloads: readonly unknown[]
 }
 
-/** Processes many jobs at once; if it fails, each job is retried alone. */
+/** Processes many jobs at once; if it fails, each job is retried individually. */
 export type WorkTogether = (batch: Batch) => Promise<void>
 
 /** Thrown if the lease expired. Another worker may hold the job, so this worker's changes must be rolled back. */
@@ -114,7 +114,7 @@ export class Stopping extends Error {
 
 export interface QueueJobOptions {
   delayMs?: number
-  /** The trace context of the request or job that adds the job; kept in the payload as `trace`. */
+  /** The trace context of the request or job that adds the job; stored in the payload as `trace`. */
   trace?: string | null | undefined
   position?: QueuePosition
 }
@@ -122,7 +122,7 @@ export interface QueueJobOptions {
 export interface Queue {
   /** Adds a job inside the caller's transaction: the job exists if and only if the transaction commits. */
   enqueue: (tx: Queryable, queue: QueueName, payload: object, options?: QueueJobOptions) => Promise<void>
-  /** Starts processing a queue in this process: each job alone, or all claimable jobs as a batch. */
+  /** Starts processing a queue in this process: each job individually, or all claimable jobs as a batch. */
   work: (queue: QueueName, work: Work | { together: WorkTogether }) => void
   /**
    * Stops claiming jobs. Gives running jobs up to `graceMs` to finish, and then returns the rest to the queue. Accepts

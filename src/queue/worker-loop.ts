@@ -23,7 +23,7 @@ export type WorkPlan = {
   work: (payloads: Lease[], job: Pick<ClaimedJob, 'signal' | 'finish' | 'trace'>) => Promise<void>
 }
 
-/** Runs each job alone. */
+/** Runs each job individually. */
 export const oneByOne = (work: Work): WorkPlan => ({
   atOnce: 1,
   work: ([lease], job) => work({ ...job, payload: lease?.payload, attempt: lease?.attempt ?? 1 }),
@@ -149,7 +149,7 @@ async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal):
   } catch (error) {
     span?.end(isReturned(error) ? undefined : error)
     report(isReturned(error) ? 'returned' : 'failed')
-    // One job may have made the whole batch fail, so each job is retried alone.
+    // One job may have made the whole batch fail, so each job is retried individually.
     if (leases.length > 1) {
       if (!isReturned(error)) onError(error, queue)
       for (const lease of leases) await runJobs(loop, [lease], signal)
@@ -159,7 +159,7 @@ async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal):
   }
 }
 
-/** Returns true if the job neither succeeded nor failed, but goes back to the queue. */
+/** Returns true if the job goes back to the queue without having succeeded or failed. */
 const isReturned = (error: unknown) => error instanceof LeaseLost || error instanceof Stopping
 
 function spanOf({ startSpan, queue }: LoopOptions, leases: Lease[]): JobSpan | undefined {

@@ -11,7 +11,7 @@ import { type DelayQueue, newDelayQueue, type Pace, stepOf } from './throttle.ts
 
 /** A rate-limit bucket: an account whose requests are counted together, with its counts in this process. */
 export interface Bucket {
-  /** Identical on every node and after every restart. */
+  /** Identifies the account on every node and across restarts. */
   key: string
   kind: 'key' | 'client' | 'network'
   general: Limit | null

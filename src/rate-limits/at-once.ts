@@ -8,14 +8,14 @@ import { consume } from './threads/window-cell.ts'
 import { isFree, reserve } from './throttle.ts'
 
 /**
- * Counts a request as `admitLocally` does and returns the limit headers, if the request can certainly be admitted
- * without delay. Otherwise returns null; the request then needs the usual check.
+ * The fast path of `admitLocally`: counts a request and returns its limit headers if it can be admitted without delay.
+ * Returns null if the request needs the full check.
  */
 export type AdmitAtOnce = () => string | null
 
 /**
- * Returns a function that counts further requests for the account of this request. Use it only for reads without a
- * limit of their own, and only if no other process shares the counters.
+ * Returns the fast path for the account of this request. Use it only for reads without a limit of their own, and only
+ * if no other process shares the counters.
  */
 export const admitAtOnce =
   (parts: Parts) =>
@@ -38,7 +38,7 @@ function admit({ here, monthAt, now, monotonic }: Parts, account: Bucket): strin
     if (!isFree(delayQueue, monotonicMs)) return null
     reserve(delayQueue, monotonicMs)
   }
-  // Another thread may have used up the limit in the meantime. The usual check then refuses the request.
+  // Another thread may have used up the limit in the meantime. The full check then refuses the request.
   const counted = general && consume(account, general, atMs)
   if ((counted !== null && isExceeded(counted)) || (quota !== null && !here.take(quota))) return null
   return (counted === null ? '' : rateLimitLines(counted, atMs)) + (quota === null ? '' : quotaLines(quota, month))

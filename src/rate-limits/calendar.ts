@@ -2,7 +2,7 @@ import { quotaEnd } from './header-lines.ts'
 
 /** A calendar month in UTC, which is the period of all quotas. */
 export interface Month {
-  /** Such as `2026-11`. */
+  /** The year and month, such as `2026-11`. */
   name: string
   startsAtMs: number
   endsAtMs: number

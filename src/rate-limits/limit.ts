@@ -70,7 +70,9 @@ export interface QuotaRecord extends QuotaStore {
   add: (uses: readonly Use[]) => Promise<number[]>
 }
 
-/** The counters in use. */
+/**
+ * The counters that the service uses: durable quota storage and, if other processes share the counters, their stores.
+ */
 export interface Counters {
   record: QuotaRecord
   /** Null if no other process shares the counters; admission is then synchronous. */

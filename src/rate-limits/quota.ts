@@ -106,7 +106,7 @@ export function localQuotas(options: QuotasHereOptions) {
       saver.save(one)
       return true
     },
-    /** Gives a call back to a quota whose usage is loaded. */
+    /** Refunds a call to a quota whose usage is loaded. */
     giveBack: (one: Allowance): void => {
       one.used = one.cell ? changeCell(one, one.cell, -1) : one.used - 1
       one.unsaved--
@@ -158,7 +158,7 @@ function batchedSaves({ record, later, onError }: QuotasHereOptions) {
   }
   return {
     keep,
-    /** Returns a period's unsaved calls that were kept when a new period began or saving failed. */
+    /** Returns the calls of a period that are still unsaved because a new period began or saving failed. */
     left: (key: string, period: string): number => left.get(`${key} ${period}`)?.[2] ?? 0,
     save: (one: Allowance) => {
       changed.add(one)

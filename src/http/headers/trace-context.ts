@@ -38,7 +38,8 @@ function withState(parent: string, state: unknown): string {
 }
 
 /**
- * Returns whether the flag `sampled` is set. Level 1 defines no other flag; unknown flags are not passed on (§3.2.2.5).
+ * Returns whether the `sampled` flag is set. Level 1 defines no other flag; unknown flags are not propagated
+ * (§3.2.2.5).
  */
 const isSampledFlag = (flags: string) => (Number.parseInt(flags, 16) & 1) === 1
 
@@ -60,7 +61,7 @@ export const traceFields = (trace: string) => ({
 const spanBytes = 8
 
 /**
- * Returns the context of a new span in the same trace: the trace id, flag and state are kept, and the parent id is new.
+ * Returns the context of a new span in the same trace: a new parent id, with the trace id, flag and state unchanged.
  */
 export function childTrace(trace: string, random: (size: number) => Uint8Array): string {
   const { traceId, isSampled, state } = traceFields(trace)
@@ -73,7 +74,7 @@ export function childTrace(trace: string, random: (size: number) => Uint8Array):
 export const traceText = ({ traceId, spanId, isSampled, state }: ReturnType<typeof traceFields>): string =>
   `${traceparent(traceId, spanId, isSampled)}${state === null ? '' : ` ${state}`}`
 
-/** Returns the header fields that pass a context on. */
+/** Returns the header fields that propagate a context. */
 export function traceHeaders(trace: string): Record<string, string> {
   const state = trace.slice(parentLength + 1)
   return { traceparent: trace.slice(0, parentLength), ...(state && { tracestate: state }) }

@@ -22,7 +22,7 @@ export interface FrameOptions {
   isWide?: boolean
 }
 
-/** Renders a page. */
+/** Renders a page in the common layout. */
 export type Frame = (title: string, body: Markup, options?: FrameOptions) => Page
 
 /**
@@ -59,9 +59,9 @@ ${body}
 }
 
 /**
- * Returns the `form-action` source for a URL. Chromium also applies `form-action` to redirects after a form submission, so
- * without the client's URL the user could not return to the client. Falls back to the scheme if the host cannot be expressed
- * as a source. No URL can produce a source that ends the directive.
+ * Returns the `form-action` source for a URL. Chromium also applies `form-action` to redirects after a form submission,
+ * so without the client's URL the user could not return to the client. Falls back to the scheme if the host is not
+ * valid in a source. The result never contains characters that could end the directive.
  */
 export function formSource(address: string): string {
   const { protocol, origin, hostname } = new URL(address)

@@ -9,9 +9,7 @@ export interface Caller {
   clientId: string
   subject: string
   scopes: ReadonlySet<string>
-  /**
-   * The trace context of the request, set by `authorOf`; the events and jobs that the request causes keep this context.
-   */
+  /** The trace context of the request, set by `authorOf`. Events and jobs caused by the request inherit it. */
   trace?: string
   /** Limits of this client's accounts; absent if the service's limits apply. */
   limits?: OwnLimits
@@ -36,8 +34,8 @@ export interface Verify {
   /** Verifies a token; synchronous if the result is cached. */
   (token: string): TokenVerification | Promise<TokenVerification>
   /**
-   * Returns a reader of the cached result for a token: the same object until the result changes; undefined if the token
-   * must be verified.
+   * Returns a function that reads the cached result for a token: the same object until the result changes, or undefined
+   * if the token must be verified.
    */
   known?: (token: string) => () => TokenVerification | undefined
 }

@@ -26,11 +26,10 @@ export const formData = 'multipart/form-data'
 const json = 'application/json'
 
 /**
- * Parses bodies and validates input. Bodies must be uncompressed JSON in UTF-8 (otherwise 415) and are parsed by
- * `readJson`. Types are not coerced: integers in the path and query must be canonical decimals, and numbers must use
- * JSON syntax. UUIDs in the path and query are converted to lower case. Before validation, the top-level strings of a
- * body are trimmed and decimals at any depth are converted to their exact scale. An absent optional body becomes an
- * empty object. If a route takes no body, any content is ignored (RFC 9110 §9.3).
+ * Parses bodies, which must be uncompressed JSON in UTF-8 (otherwise 415), and validates input without coercing types.
+ * Converts UUIDs in the path and query to lower case, trims the top-level strings of a body, and converts decimals to
+ * their exact scale. An absent optional body becomes an empty object. If a route takes no body, any content is ignored
+ * (RFC 9110 §9.3).
  */
 export const bodyParsing = fastifyPlugin(
   async (app) => {
@@ -178,9 +177,7 @@ const canonicalUuid = (text: string) => uuidOf(text) ?? text
 const canonicalInteger = /^(0|-?[1-9]\d*)$/
 const beyondSafe = 2 ** 53
 
-/**
- * Parses a canonical integer; outside the safe range, returns the first unsafe integer. Returns other text unchanged.
- */
+/** Parses a canonical integer, clamped to ±2^53, which is outside the safe range. Returns other text unchanged. */
 export const integerOf = (text: string) =>
   canonicalInteger.test(text) ? Math.max(-beyondSafe, Math.min(Number(text), beyondSafe)) : text
 

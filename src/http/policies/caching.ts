@@ -59,7 +59,7 @@ export const caching = fastifyPlugin<{ now: () => number }>(
   { name: 'caching', dependencies: ['errorHandler'] },
 )
 
-/** Returns the Vary line, or an empty string if Vary is already set; the existing header is then extended. */
+/** Returns the Vary line. If Vary is already set, extends that header instead and returns an empty string. */
 function vary(reply: FastifyReply): string {
   if (!reply.hasHeader('vary')) return varyLine
   addVary(reply, variants)

@@ -13,7 +13,7 @@ import { isNarrowed } from './partial-response.ts'
 export interface Versioned {
   revision: number
   updatedAt: string
-  /** Is 1 if an earlier revision dates from the same second. */
+  /** 1 if an earlier revision was written within the same second. */
   sharesSecond?: number
   /** Identifies this representation if a revision has several, such as `reduced`; each of them needs its own tag. */
   view?: string
@@ -147,8 +147,8 @@ export function meets(resource: Versioned, { matches = 'any', differs = [], unmo
 }
 
 /**
- * Matches the entity tag of a revision. Its number may be followed by the view's tag, `reduced`, the day, a digest of
- * the values that depend on the time, and the content coding.
+ * Matches the entity tag of a revision: its number, optionally followed by the view's tag, `reduced`, the day, a digest
+ * of time-dependent values, and the content coding.
  */
 const revisionTag =
   /^"([1-9][0-9]{0,8})(\.[0-9a-f]{8})?(\.reduced)?(\.[0-9]{4}-[0-9]{2}-[0-9]{2})?(\.[0-9a-f]{16})?(-br|-gzip)?"$/

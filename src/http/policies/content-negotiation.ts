@@ -63,7 +63,8 @@ function checkAccept(accept: string, produces: readonly string[] = [json]): Prob
 }
 
 /**
- * Matches if Accept-Encoding may exclude uncompressed content. Very few clients do, so this cheap test usually decides.
+ * Matches an Accept-Encoding that may exclude uncompressed content. Few clients send one, so the header is rarely
+ * parsed.
  */
 const refusesPlain = /(identity|\*)\s*;\s*q=0/i
 

@@ -14,7 +14,7 @@ declare module 'fastify' {
     shed?: Shed
   }
   interface FastifyRequest {
-    /** Whether the request counts as in flight. */
+    /** Whether the request is included in the number of requests in flight. */
     isInFlight: boolean
   }
 }

@@ -129,7 +129,7 @@ function framingFlaw({ headers, httpVersion }: IncomingMessage): Problem | undef
 }
 
 function repeatedHeader({ headers, rawHeaders: raw }: IncomingMessage): string | undefined {
-  // This is the usual case: each header has a different name, so none is repeated.
+  // The usual case: if `headers` has as many names as `rawHeaders`, no name is repeated.
   if (Object.keys(headers).length * 2 === raw.length) return undefined
   const seen = new Set<string>()
   for (let at = 0; at < raw.length; at += 2) {

@@ -101,7 +101,7 @@ function setConnection(request: IncomingMessage, reply: FastifyReply): void {
   const { raw } = reply
   const { complete, headers } = request
   const isLong = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > maxDrainBytes
-  // Node.js itself discards only a body of which nothing was read.
+  // Node.js itself discards a body only if none of it has been read.
   if (!complete && !isLong) raw.once('finish', () => request.resume())
   if (!complete && isLong) reply.header('connection', 'close')
   else if (raw.shouldKeepAlive && reply.hasHeader('connection') && !raw.hasHeader('connection')) {

@@ -77,9 +77,8 @@ const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /**
  * Stops listening once no connection is waiting to be accepted, because closing a listener resets waiting connections.
- * To do so, shortens the accept queue to one slot and connects to the listener. While this connection occupies the
- * slot, the kernel ignores new connections. The listener is closed in the same tick; after that, the kernel refuses new
- * connections.
+ * Shortens the accept queue to one slot and fills that slot with a connection of its own, so that the kernel ignores
+ * new connections until the listener is closed in the same tick.
  */
 async function stopListening(server: Listening): Promise<void> {
   // A server that does not listen gets its connections from another process.
@@ -149,8 +148,7 @@ function closeAfterResponse(server: Server): void {
   server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
     const before = latest.get(request.socket)
     if (before?.headersSent) return
-    // The response to the previous request is sent first, so that response must not announce that the connection will
-    // close.
+    // The previous response is sent first on this connection, so it must not announce the close.
     if (before) before.shouldKeepAlive = true
     response.shouldKeepAlive = false
     latest.set(request.socket, response)

@@ -18,10 +18,10 @@ import { headersLimitBytes, type Patience } from './server-options.ts'
 type Requested = (request: IncomingMessage, response: ServerResponse) => void
 
 export interface Http2Options extends Pick<ErrorsOptions, 'baseUrl' | 'now'>, LingerOptions {
-  /** Handles a request, as with HTTP/1.1. */
+  /** The request listener, which also handles HTTP/1.1 requests. */
   handle: Requested
   patience: Pick<Patience, 'headersTimeout' | 'requestTimeout' | 'keepAliveTimeout'>
-  /** How long a client may go without accepting a byte of a response, in ms. */
+  /** How long a client may go without reading any part of a response, in ms. */
   stalledMs?: number
 }
 
@@ -57,7 +57,7 @@ export function serveHttp2(server: TlsServer, options: Http2Options): Drain {
       if (state === 'draining') announceEnd(session)
     })
   })
-  // A protocol violation by the client ends its session. This is not an error of the service.
+  // A protocol violation by the client closes its session; it is not an error of the service.
   http2.on('sessionError', () => {})
   http2.on('request', requestHandler(options))
   http2.on('checkExpectation', requestHandler(options))

@@ -33,9 +33,9 @@ type RespondingSocket = Socket & {
 }
 
 /**
- * Responds to requests that the HTTP parser rejects (RFC 9112 §2.2, §3, §6.3): sends a single problem body, then closes the
- * connection. Responses to earlier requests are sent first. If the error is in the body of a request whose response has
- * already started, no problem is sent; a complete response is followed only by the end of the connection.
+ * Responds to requests that the HTTP parser rejects (RFC 9112 §2.2, §3, §6.3): sends a single problem body after the
+ * responses to earlier requests, then closes the connection. If the response to the malformed request has already
+ * started, sends no problem and only closes the connection.
  */
 export const respondToParserError = (options: UnroutedOptions) => (error: ParserError, socket: RespondingSocket) => {
   const current = socket._httpMessage

@@ -26,12 +26,12 @@ const patience = {
 /** The timeouts, in ms. */
 export type Patience = typeof patience
 
-/** Returns the timeouts, of which `changes` may override some. */
+/** Returns the default timeouts with the given overrides. */
 export const patienceWith = (changes: Partial<Patience> = {}): Patience => ({ ...patience, ...changes })
 
 /**
- * A client can resume a TLS session for an hour. By default, the context is derived from the command line, so that processes
- * started in different ways would not resume each other's sessions.
+ * Clients can resume a TLS session for an hour. The context is fixed, because Node.js derives the default from the
+ * command line, so processes started differently could not resume each other's sessions.
  */
 const sessions = { sessionTimeout: 3_600, sessionIdContext: 'plinth' }
 

@@ -9,7 +9,7 @@ import { sampleMs } from './sampler.ts'
 export interface HistoryPoint {
   /** The start of the step. */
   at: string
-  /** The number of seconds for which any node has stored samples. */
+  /** The number of seconds for which at least one node has stored samples. */
   seconds: number
   nodes: number
   succeeded: number

@@ -18,7 +18,7 @@ export interface SamplerOptions {
   now: () => number
   monotonic: () => number
   later: (ms: number, run: () => void) => () => void
-  /** Called with the error if a sample cannot be stored; of consecutive errors, only with the first. */
+  /** Called with the error if a sample cannot be stored; only once per series of consecutive errors. */
   onError: (error: unknown) => void
 }
 

@@ -8,7 +8,7 @@ import { createClient, findClient } from './clients.ts'
 import { isRedirectUri } from './redirect-uris.ts'
 import { updateClient } from './update.ts'
 
-/** A page of the service that logs users in with its own client. */
+/** A page of the service through which users log in, with its own OAuth client. */
 export interface BuiltInClient {
   id: string
   name: string
@@ -52,10 +52,10 @@ export interface BuiltInClientOptions {
 }
 
 /**
- * Registers or updates a page's client: a public client that may redirect only to that page on this origin. If users
- * cannot log in from the page, the client (and thereby its tokens) loses all scopes but `openid`. It is not revoked,
- * because a revoked client's id cannot be reused. Never changes a client that someone else registered under the id.
- * Returns the client's id, or null if users cannot log in from the page. Call on each start.
+ * Registers or updates a page's client on each start: a public client that may redirect only to that page on this
+ * origin. If users cannot log in from the page, its client loses all scopes but `openid`; it is not revoked, because a
+ * revoked client's id cannot be reused. Never changes a client that someone else registered under the id. Returns the
+ * client's id, or null if users cannot log in from the page.
  */
 export async function syncBuiltInClient(client: BuiltInClient, options: BuiltInClientOptions): Promise<string | null> {
   const { db, sealer, baseUrl } = options

@@ -13,7 +13,7 @@ export function isRedirectUri(uri: string): boolean {
 }
 
 /**
- * Returns whether the URI can only belong to an app on the user's own device: it uses http to a loopback host, or a
+ * Returns whether the URI belongs to an app on the user's own device: it uses http with a loopback host, or a
  * private-use scheme (RFC 8252 §7).
  */
 export function isNativeUri(uri: string): boolean {

@@ -131,8 +131,8 @@ async function prepare(sources: RotationSources, plan: (keys: StoredKey[]) => Pl
   const cookieKeys = await storedCookieKeys(db)
   if (cookieKeys === undefined)
     throw new Error('There are no signing keys yet; the first start of the service creates them')
-  // Generate the key outside the transaction, which must await only the database. The key is discarded if no rotation
-  // is due.
+  // Generate the key before the transaction, which must not await anything but the database. The key is discarded if no
+  // rotation is due.
   const spare = await createKey(sealer, iso(now()), '', algorithm)
   return async (tx) => {
     await lockKeys(tx, cookieKeys)

@@ -30,7 +30,7 @@ export const sealedKeys: readonly SealedColumn[] = [
 ]
 
 const newPrivateKey: Readonly<Record<SigningAlgorithm, () => Promise<KeyObject>>> = {
-  // Takes about 100 ms, but does not block the main thread.
+  // Generating an RSA key takes about 100 ms, but does not block the main thread.
   RS256: async () => (await promisify(generateKeyPair)('rsa', { modulusLength: 2048 })).privateKey,
   ES256: async () => (await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' })).privateKey,
   EdDSA: async () => (await promisify(generateKeyPair)('ed25519')).privateKey,

@@ -23,13 +23,15 @@ export function errorBody(error: Record<string, unknown>): Markup {
 /** Renders an error as one sentence. */
 export const plainErrorBody = (detail: string): Markup => html`<p class="lead">${detail}</p>`
 
-/** What a browser gets while the service is temporarily unavailable: a page, and header fields. */
+/** The page and header fields that a browser receives while the service is temporarily unavailable. */
 export interface BusyPage {
   page: Page
   headers: Record<string, string>
 }
 
-/** Returns a page from which the browser opens a path after some seconds. Without a path, the user must go back. */
+/**
+ * Returns a page from which the browser opens `path` after some seconds; without a path, it asks the user to go back.
+ */
 export function busyPage(frame: Frame, seconds: number, path: string | null): BusyPage {
   const again = html`The page opens again in ${String(seconds)} seconds. <a href="${path ?? ''}">Open it now</a>`
   const body = html`<p class="lead">${path === null ? 'Go back, and try again in a few seconds.' : again}</p>`

@@ -57,7 +57,7 @@ export function servePages(app: FastifyInstance, { frame, isUnavailable, report 
   })
 }
 
-/** Returns the path that the browser opens to try again; null if only the user can send the form again. */
+/** Returns the path that the browser opens to retry; null if the user must submit the form again. */
 function retryPathOf({ method, url, params }: FormRequest): string | null {
   if (method === 'GET') return url
   return params.uid === undefined ? null : `${interactionPath}/${params.uid}`

@@ -133,8 +133,8 @@ const actorOf = ({ params }: Interaction, { ip, id }: FormRequest) => ({
 })
 
 /**
- * Returns the account, the requested scopes, the scopes among them that the user's role can grant, and the redirect
- * URI. Throws `sessionNotFound` if the interaction does not ask for consent.
+ * Returns the account, the requested scopes, those that the user's role can grant, and the redirect URI. Throws
+ * `sessionNotFound` if the interaction does not prompt for consent.
  */
 async function consentRequest({ db, scopes: known }: InteractionOptions, { params, session, prompt }: Interaction) {
   const account = session && (await accountBySubject(db, session.accountId))

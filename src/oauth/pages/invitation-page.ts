@@ -49,7 +49,7 @@ export const invitationPage: FastifyPluginAsync<InvitationPageOptions> = async (
   })
 }
 
-/** What the submitted form contained, except the password. */
+/** The values submitted in the form, except the password. */
 interface Entered {
   token: string
   texts: Readonly<Record<string, string>>

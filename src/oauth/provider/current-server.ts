@@ -24,7 +24,7 @@ export function currentServer(ring: Pick<KeyRing, 'current'>, options: Options):
       if (made?.keys !== keys) {
         const provider = create({ ...options, keys })
         made = { keys, provider }
-        // The next access tries again.
+        // After a failure, the next access creates the server again.
         provider.catch(() => {
           if (made?.provider === provider) made = undefined
         })

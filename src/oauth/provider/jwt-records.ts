@@ -28,9 +28,9 @@ interface Presented {
 const unknown = '-'
 
 /**
- * Returns a hook that sets the `typ` of each new JWT access token and stores a record under the token's `jti`. With the
- * record, the token can be introspected, and revoked alone or with its grant. Client-credentials tokens have no grant;
- * they are recorded only when first introspected or revoked, so that issuing them costs no write.
+ * Returns a hook that sets the `typ` of each new JWT access token and stores a record under its `jti`, so that the
+ * token can be introspected, and revoked individually or with its grant. Client-credentials tokens have no grant; they
+ * are recorded only when first introspected or revoked, so that issuing them costs no write.
  */
 export function storeIssuedToken(adapter: AdapterFactory, typ: string) {
   return async (

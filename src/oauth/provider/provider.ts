@@ -103,7 +103,7 @@ function revokeOnLogout(provider: Provider): void {
   })
 }
 
-/** Skips the logout prompt if no user is logged in; the provider alone would respond with a self-submitting form. */
+/** Skips the logout prompt if no user is logged in; otherwise, the provider would send a self-submitting form. */
 function skipLogoutPrompt(provider: Provider, frame: Frame): void {
   const { end_session } = endpoints
   provider.use(async (ctx, next) => {

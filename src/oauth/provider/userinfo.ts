@@ -46,8 +46,8 @@ async function claimsOf(
 }
 
 /**
- * Returns why a request is invalid, if it is. OpenID Connect allows a POST with a form; its fields are ignored, except
- * that a second token is an error (RFC 6750 §2).
+ * Returns why a request is invalid; undefined if it is valid. OpenID Connect allows a POST with a form; its fields are
+ * ignored, but a second token is an error (RFC 6750 §2).
  */
 function invalidRequest({ body, headers, query }: FastifyRequest): string | undefined {
   const sent = (body as Buffer | undefined)?.toString() ?? ''

@@ -42,7 +42,7 @@ export const trackRevocations = fastifyPlugin<{ revocations: RevocationEpoch }>(
   { name: 'trackRevocations' },
 )
 
-/** A database, and a function that marks a transaction as one that may end tokens. */
+/** A database, and a function that marks a transaction as one that may revoke tokens. */
 export interface RevokingWrites {
   db: Database
   revoke: (tx: Queryable) => void
@@ -50,7 +50,7 @@ export interface RevokingWrites {
 
 /** Increments the count after each commit of a marked transaction. */
 export function revokingWrites(db: Database, revocations: RevocationEpoch): RevokingWrites {
-  // On SQLite, transactions share one object. If a marked one fails, the next commit increments the count needlessly.
+  // SQLite transactions share one object: if a marked one fails, the next commit increments the count unnecessarily.
   const marked = new WeakSet<Queryable>()
   const write: Database['write'] = async (unit) => {
     let used: Queryable | undefined

@@ -107,7 +107,7 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   return Object.assign(verify, { known: knownOf })
 }
 
-/** Returns a verifier that selects the reader by the claimed issuer; the reader then checks `iss` itself. */
+/** Returns a function that chooses the reader by the issuer that the token claims; the reader then checks `iss`. */
 function reader({ trusted, ...rules }: VerifierOptions): (token: string, nowMs: number) => Promise<Claims> {
   const own = accessTokenReader(rules)
   const federated = trusted && trustedIssuerTokenReader(trusted, rules.audience)

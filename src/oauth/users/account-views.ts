@@ -101,7 +101,7 @@ export async function accountPage(
   return { accounts: rows.map((row) => viewOf(row, nowMs)), cursors }
 }
 
-/** For a pattern that contains U+0000, matches nothing, because SQLite would end the pattern there. */
+/** Matches nothing if the pattern contains U+0000, because SQLite would truncate the pattern there. */
 const contains = (pattern: string) =>
   pattern.includes('\0')
     ? sql<boolean>`1 = 0`

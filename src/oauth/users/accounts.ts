@@ -79,8 +79,8 @@ export async function isActiveAdministrator(tx: Queryable, userId: number): Prom
 const administratorLock = { name: 'administrators', value: '' }
 
 /**
- * Throws LAST_ADMINISTRATOR if no user can log in as an administrator any more. Call this after the change, in the same
- * transaction; a concurrent transaction waits here until that transaction ends.
+ * Throws LAST_ADMINISTRATOR if no remaining user can log in as an administrator. Call this after the change, in the
+ * same transaction; concurrent callers wait until that transaction ends.
  */
 export async function assertAdministratorLeft(tx: Queryable): Promise<void> {
   await tx

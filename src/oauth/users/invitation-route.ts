@@ -8,7 +8,7 @@ import type { Role } from './accounts.ts'
 import type { Invitation, Invitations } from './invitations.ts'
 import type { SendInvitation } from './mail.ts'
 
-/** The roles that the service declares, and a function that gives one of them to a user. */
+/** The roles that the service declares, and a function that assigns one of them to a user. */
 export interface DeclaredRoles {
   names: readonly string[]
   give: (tx: Queryable, userId: number, role: string, caller: Caller) => Promise<void>

@@ -23,7 +23,7 @@ export interface Invitations {
    * RESOURCE_NOT_FOUND or LAST_ADMINISTRATOR.
    */
   invite: (userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
-  /** Does the same as `invite`, in the caller's transaction. */
+  /** Like `invite`, but in the caller's transaction. */
   inviteIn: (
     tx: Queryable,
     userId: number,

@@ -9,7 +9,7 @@ export interface SessionView {
   /** Identifies the session, but grants no access. */
   id: string
   startedAt: string
-  /** When a client last got a token through this login; `startedAt` if no such token is stored. */
+  /** When a client last obtained a token through this login; `startedAt` if no such token is stored. */
   lastUsedAt: string
   expiresAt: string
   /** The clients that the user logged in to; `name` is null for a deleted client. */
@@ -24,7 +24,7 @@ export interface GrantView {
   scopes: string[]
   /** When the oldest grant was created; null if only the consent remains. */
   since: string | null
-  /** When the client last got a token; null if no token is stored. */
+  /** When the client last obtained a token; null if no token is stored. */
   lastTokenAt: string | null
   /** The stored consent; null if there is none, as for first-party clients. */
   consent: { scopes: string[]; updatedAt: string } | null
@@ -93,7 +93,8 @@ export async function userSessions(db: Queryable, userId: number, nowMs: number)
 }
 
 /**
- * Returns the clients that got a grant in a session. Clients without a grant, to which access was denied, are omitted.
+ * Returns the clients that obtained a grant in a session. Clients that were denied access have no grant and are
+ * omitted.
  */
 const clientsOf = ({ authorizations = {} }: Payload) =>
   Object.entries(authorizations).flatMap(([clientId, { grantId }]) => (grantId === undefined ? [] : clientId))

@@ -1,4 +1,4 @@
-/** Thrown if a call to the store times out and, without a call, while the store is down. */
+/** Thrown when a call to the store times out, and for every call while the store is down. */
 export class StoreDown extends Error {
   override name = 'StoreDown'
 }

@@ -59,7 +59,7 @@ type Scripted = Redis & {
   plinthBack: (key: string) => Promise<number>
 }
 
-/** Connects to Redis, and reconnects whenever the connection ends. Loads the client library on demand. */
+/** Connects to Redis, and reconnects whenever the connection is lost. Loads the client library on demand. */
 export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
   const { url, timeoutMs = usualTimeoutMs, later, onDown, onUp } = options
   const [{ Redis }, { RateLimiterRedis }] = await Promise.all([import('ioredis'), import('rate-limiter-flexible')])

@@ -28,10 +28,7 @@ interface Counted {
   msBeforeNext: number
 }
 
-/**
- * A number of calls that no window can reach. The caller compares the count with the limit, because each key has its
- * own limit.
- */
+/** A limit that no window can reach. Each key has its own limit, so the caller compares the count with that limit. */
 export const uncountable = 2_000_000_000
 
 /**
@@ -69,7 +66,8 @@ export async function windowsIn(db: Database, now: () => number): Promise<LimitW
 }
 
 /**
- * Provides the client interface that rate-limiter-flexible expects, using our connection pool and prepared statements.
+ * Provides the client interface that rate-limiter-flexible expects, based on the service's connection pool and prepared
+ * statements.
  */
 function pooled(db: Database) {
   const prepared = new Map<string, PreparedStatement<object>>()

@@ -4,7 +4,7 @@ import type { Cell } from './cells.ts'
 const monthBit = 34n
 const usedMask = 2n ** monthBit - 1n
 
-/** Returns a number for a month such as `2026-11`. */
+/** Numbers the months consecutively; reads a month such as `2026-11`. */
 const monthNumber = (name: string): bigint => BigInt(Number(name.slice(0, 4)) * 12 + Number(name.slice(5, 7)))
 
 /** Returns whether the month of a value has ended by `atMs` (epoch ms). */
@@ -14,7 +14,7 @@ export const isQuotaOver = (value: bigint, atMs: number): boolean =>
 const usedOf = (value: bigint) => Number(value & usedMask)
 const packed = (period: string, used: number) => (monthNumber(period) << monthBit) | BigInt(Math.max(0, used))
 
-/** Returns the usage in a month; starts with `used` if no thread has counted in this month yet. */
+/** Returns the usage in a month; initializes it to `used` if no thread has counted in this month yet. */
 export function firstUse(cell: Cell, period: string, used: number): number {
   for (;;) {
     const before = cell.load()
@@ -23,7 +23,7 @@ export function firstUse(cell: Cell, period: string, used: number): number {
   }
 }
 
-/** A quota, with the usage that this thread saw last. */
+/** A quota, with the usage that this thread last saw. */
 interface SharedQuota {
   period: string
   used: number

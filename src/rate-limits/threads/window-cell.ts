@@ -44,7 +44,7 @@ export const peek = ({ windows, cells }: Counting, limit: Limit, atMs: number): 
 
 /**
  * Counts a call for all threads, as `consumeLocal` does for one thread. `windows` contains the windows that this thread
- * saw last.
+ * last saw.
  */
 function consumeCell(cell: Cell, windows: (Window | undefined)[], limit: Limit, atMs: number): Window {
   for (;;) {

@@ -46,7 +46,8 @@ function escaped(text: string): string {
 }
 
 /**
- * Formats rows as CSV in the way measured to be fastest: one growing string, and no function call for non-text cells.
+ * Formats rows as CSV, in the variant that benchmarks showed to be the fastest: one growing string, and no function
+ * call for non-text cells.
  */
 function lines(rows: unknown[][], isText: boolean[]): string {
   const width = isText.length
