@@ -23,11 +23,9 @@ export async function openThreadStores(config: Config, declared: Definition, sha
 }
 
 /**
- * Opens the stores of a node, and adapts the definition to the stored column names. Holds a lock until `close`: on a
- * SQLite file, an exclusive lock; on PostgreSQL, a lock that all nodes share. Throws `DatabaseInUse` if the lock is not
- * available, and `DatabaseDamaged` if the SQLite file is damaged. On SQLite, releases the claims left by an earlier
- * process at once, because no other process can hold any. Reloads the data keys every few seconds. If the function
- * rejects, nothing is left open.
+ * Opens the stores of a node, and locks the database until `close`: a SQLite file exclusively, PostgreSQL with a lock
+ * that all nodes share. Throws `DatabaseInUse` if the lock is not available, and `DatabaseDamaged` if the SQLite file
+ * is damaged. On SQLite, also releases the claims of an earlier process. If the function rejects, nothing is left open.
  */
 export async function openServedStores(
   config: Config,

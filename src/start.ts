@@ -68,13 +68,13 @@ async function start(settings: Config, declared: Definition, { version, thread, 
   return { ...stores, baseUrl, log, flush: logs.flush, authorityFile, counted: metrics.counted }
 }
 
-/** Opens what serves requests. Imported on demand, so that the thread for background work does not load it. */
+/** Opens the app and its listeners. Imported on demand, so that the thread for background work does not load them. */
 const openServed: typeof import('./serving/open.ts').openServed = async (...given) =>
   (await import('./serving/open.ts')).openServed(...given)
 
 type WorkParts = Omit<WorkerOptions, 'auditMonths' | 'sender'> & Pick<SenderOptions, 'policy'> & { onClose: OnClose }
 
-/** Starts the background work if this process or thread does it, and loads its code only then. */
+/** Starts the background work and loads its code, if this process or thread is responsible for it. */
 async function startWork({ service, storage }: Config, { policy, onClose, ...parts }: WorkParts) {
   if (!service.roles.includes('worker')) return null
   const { sender: openSender } = await import('./webhooks/dispatch/http-client.ts')

@@ -25,11 +25,11 @@ interface IdTypeEntry {
   /** The type of ids as sort values. */
   sort: RelatedTerm['type']
   /**
-   * Reads the id at the end of a path, to look up a cached row. If the text is not a canonical id, returns undefined or
-   * an id that no row has.
+   * Parses the id at the end of a path, to look up a cached row. If the text is not a canonical id, returns undefined
+   * or an id that no row has.
    */
   fromPath: (path: string, from: number) => RowId | undefined
-  /** Converts an id from the text that the database returns. */
+  /** Converts an id from the text that a database query returns. */
   fromText: (text: string) => RowId
   /** Returns the id of a new row; undefined if the database generates it. */
   assign: (newUuid: () => string) => RowId | undefined
@@ -37,7 +37,9 @@ interface IdTypeEntry {
 
 const [digit0, digit9, maxDigits] = [0x30, 0x39, 10]
 
-/** Reads an integer without leading zeros at the end of a text. Creates no strings, because it runs on each read. */
+/**
+ * Parses an integer without leading zeros at the end of a string. Allocates no strings, because it runs on each read.
+ */
 function integerAt(text: string, from: number): number | undefined {
   if (text.length === from || text.length - from > maxDigits || text.charCodeAt(from) === digit0) return undefined
   let value = 0

@@ -153,7 +153,7 @@ const requesterFor = (request: FastifyRequest, reply: FastifyReply) => () => req
 const hasToken = ({ caller }: FastifyRequest): boolean => caller !== null && 'caller' in caller
 
 function send(reply: FastifyReply, { link, etag, text }: CachedPage): FastifyReply {
-  // A shared cache must not answer a request for the count with a response without it, or vice versa.
+  // A shared cache must not reuse a response without the count for a request that asks for it, or vice versa.
   addVary(reply, 'Prefer')
   return addLink(reply, link).header('etag', etag).header('content-type', 'application/json; charset=utf-8').send(text)
 }
@@ -173,9 +173,7 @@ async function sendWithCount(
 
 const markOf = ({ id, revision }: Row): Mark => ({ id, revision })
 
-/**
- * Maps a result that may be a promise. Synchronous results stay synchronous, so that frequent requests await nothing.
- */
+/** Maps a value or a promise. A synchronous value is mapped synchronously, which spares frequent requests an await. */
 const mapResult = <T, R>(result: T | Promise<T>, map: (result: T) => R | Promise<R>): R | Promise<R> =>
   result instanceof Promise ? result.then(map) : map(result)
 

@@ -41,8 +41,8 @@ export function serializer(
 }
 
 /**
- * Returns a name that distinguishes representations of the same revision. It contains the tag of a view, and shows
- * whether fields are hidden from the caller.
+ * Returns a name that distinguishes representations of the same revision. It contains the view's tag, and shows whether
+ * fields are hidden from the caller.
  */
 const viewName = (tag: string | undefined, isReduced: boolean) =>
   [...(tag === undefined ? [] : [tag]), ...(isReduced ? ['reduced'] : [])].join('.')

@@ -32,7 +32,7 @@ export interface ResourceOptions<
    * assigns.
    */
   ids?: Ids
-  /** Default: all six. */
+  /** The HTTP operations to serve; by default, all six. */
   operations?: readonly CollectionOperation[]
   /**
    * The body of create and replace; its fields are the columns of the table. A field's `default` is stored if a body

@@ -9,14 +9,14 @@ import type { Declaration } from './declaration.ts'
 import { codecsOf } from './table.ts'
 
 /**
- * Numbers for the kinds of subscribers: webhooks and event streams. `Changed.subscribed` adds up those that a change
- * has.
+ * Bit flags for the kinds of subscribers: webhooks and event streams. `Changed.subscribed` is the sum of the flags that
+ * apply to a change.
  */
 export const [webhookSubscribers, streamSubscribers] = [1, 2]
 
 /**
- * Returns SQL, for the statement of each change, that finds the kinds of its subscribers: webhooks, and event streams if
- * the database has no change numbers (see `withStreams`).
+ * Returns SQL, for the statement of each change, that computes the flags of its subscribers: webhooks, and event
+ * streams if the database has no change numbers (see `withStreams`).
  */
 function subscribersOf({ changes }: Database, { noun }: Pick<Declaration, 'noun'>) {
   const webhooks = (change: string) =>

@@ -57,7 +57,7 @@ const readProblems = (isPublic: boolean, relations: Served['relations']): readon
     ? ['AUTH_REQUIRED', 'ACCESS_DENIED']
     : []
 
-/** Returns the problems of a write in addition to those of every route. */
+/** Returns the problems of a write, in addition to those that every route has. */
 function writeProblems(
   { declaration, guard, isReferred, lock, meetsLocks, hooks }: Served,
   operation: CollectionOperation,

@@ -30,7 +30,7 @@ export async function serveCollections(
     await one.plugin(at, resource)
     await actionRoutes(at, { actions, resource, one, code })
   }
-  // A batch may delete a user, so it uses the database and the guard that end cached tokens after the commit.
+  // A batch may delete a user, so it uses the database and the guard that invalidate cached tokens after the commit.
   const { db } = accounts
   const optionsOf = (of: Declaration) => ({ ...ofAll, db, guard: accounts.codeGuardsOf(of).ofCaller })
   await batchRoutes(at, { collections, optionsOf, db, now, requireIfMatch, countCalls: limiter?.admitMore })

@@ -15,8 +15,8 @@ import { serverCertificates } from '../tls/certificates.ts'
 import { type Connections, listenersOf, patienceOf } from './listeners.ts'
 
 /**
- * How long after the start the authorization server is created, unless a request needs it before: late enough for the first
- * health check, because loading oidc-provider blocks the thread for 0.2 s.
+ * Delay after startup before the authorization server is created, unless a request needs it earlier. The first health
+ * check comes first, because loading oidc-provider blocks the thread for 0.2 s.
  */
 const warmUpMs = 500
 

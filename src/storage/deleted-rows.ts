@@ -1,4 +1,4 @@
-// Deleted rows that collections keep, so that the rows can be restored.
+// Stores deleted rows, so that they can be restored.
 
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from './database.ts'

@@ -22,8 +22,8 @@ export interface Sealer {
 /** Thrown if a secret cannot be decrypted; the message includes the secret's location. */
 export class Unsealable extends Error {
   /**
-   * Exit code 2 stands for a configuration error. At startup, a secret that cannot be decrypted means that the master
-   * key is wrong.
+   * Exit code 2 means a configuration error: at startup, a secret that cannot be decrypted indicates a wrong master
+   * key.
    */
   readonly exitCode = 2
   constructor(location: string, cause: unknown) {
@@ -84,7 +84,7 @@ export function sealerWith(
   }
 }
 
-/** Creates a sealer from a 32-byte master key alone, with the data keys that `derivedKeys` returns. */
+/** Creates a sealer from only a 32-byte master key, with the data keys that `derivedKeys` returns. */
 export function sealer(masterKey: Uint8Array, random: (size: number) => Uint8Array): Sealer {
   const { seal, digest } = derivedKeys(masterKey)
   const keys = {
@@ -95,9 +95,7 @@ export function sealer(masterKey: Uint8Array, random: (size: number) => Uint8Arr
   return sealerWith(() => keys, random)
 }
 
-/**
- * Splits a sealed text into the id of its data key and the encrypted part. The `v1.` format stands for the first key.
- */
+/** Splits a sealed text into the id of its data key and the encrypted part. The `v1.` format implies the first key. */
 function partsOf(sealed: string): { id: number; body: string } {
   const [, id, body] = /^v2\.(\d{1,9})\.(.*)$/s.exec(sealed) ?? []
   return id === undefined || body === undefined ? { id: firstSealId, body: sealed.slice(3) } : { id: Number(id), body }

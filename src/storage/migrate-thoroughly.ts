@@ -15,11 +15,11 @@ export interface ThoroughMigration extends MigrationOptions, ThoroughOptions {
 }
 
 /**
- * Makes the changes that every start makes, and those that need exclusive access: computes new values in existing rows
- * and, if the options say so, drops undeclared columns and tables and renames columns. Excludes the processes of the
- * service only if there are such changes. Resumes an interrupted run. Returns the names of the migrations that ran,
- * followed by statements and comments; with `plan`, changes nothing and returns what a run would return. Throws
- * `TableMismatch` if the tables cannot be made to match their declarations.
+ * Runs the migrations of every start and the changes that need exclusive access: computes new values in existing rows
+ * and, if the options allow it, drops undeclared columns and tables and renames columns. Excludes the service's
+ * processes only if there are such changes, and resumes an interrupted run. Returns the names of the migrations, then
+ * statements and comments; with `plan`, changes nothing and returns the same. Throws `TableMismatch` if a table cannot
+ * match its declaration.
  */
 export async function migrateThoroughly(db: Database, options: ThoroughMigration): Promise<string[]> {
   const { tables = [], version, plan = false, now = Date.now, exclude, onProgress = () => {} } = options

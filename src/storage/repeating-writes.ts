@@ -73,7 +73,7 @@ export async function lockRows(tx: Queryable, engine: Engine, rows: RowsToLock):
   await integerRows(tx, engine, { ...rows, fields: [], lock: engine.lockRows })
 }
 
-/** Like `lockRows`, for a row that the next statement locks: runs no statement if that one may wait. */
+/** Like `lockRows`, for a row that the next statement locks anyway. Runs no statement if that lock may wait. */
 export async function beforeLock(tx: Queryable, engine: Engine, rows: RowsToLock): Promise<void> {
   const locks = locksOf.get(tx)
   if (locks === undefined) return

@@ -17,7 +17,7 @@ export const pdf: ReportFormat = {
     const { width, height } = pdfPage
     const document = new PdfDocument({ size: [width, height], margin: 0, autoFirstPage: false, info, lang: 'en' })
     const output = document as unknown as Readable
-    // The consumer of the output receives the error; without this listener, the error would first end the process.
+    // Without this listener, an error would crash the process before the consumer of the output receives it.
     output.on('error', () => {})
     const drawn = draw(document, sheet, pages)
     drawn.catch((error) => output.destroy(error))

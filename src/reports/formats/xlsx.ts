@@ -3,7 +3,7 @@ import type { Pages, ReportFormat, Sheet } from './format.ts'
 import { rowsPerSheet, worksheet } from './xlsx-sheet.ts'
 import { parts, sheetPath } from './xlsx-workbook.ts'
 
-/** Deflate's fastest level halves the size, and takes a third of the default level's time. */
+/** Deflate's fastest level: halves the size in a third of the time that the default level takes. */
 const compressionLevel = 1
 
 /**
@@ -21,7 +21,7 @@ export const xlsx: ReportFormat = {
     const output = zip.outputStream as Readable
     const fail = (error: unknown) => void output.destroy(error as Error)
     zip.on('error', fail)
-    // The consumer of the output receives the error; without this listener, the error would first end the process.
+    // Without this listener, an error would crash the process before the consumer of the output receives it.
     output.on('error', () => {})
     const options = { mtime: new Date(sheet.madeAt), compressionLevel }
     const sheets = Math.max(Math.ceil(sheet.rowCount / rowsPerSheet), 1)

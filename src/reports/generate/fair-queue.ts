@@ -5,7 +5,7 @@ import type { Queryable } from '../../storage/database.ts'
 export const maxWaitingReports = 100
 
 /**
- * Maximum number of waiting tasks for all clients. Every accepted task must be completed, and even this many take
+ * Maximum number of waiting tasks for all clients. An accepted task must be completed, and this many already take
  * hours.
  */
 export const maxBacklog = 10_000
@@ -39,7 +39,7 @@ export async function nextPosition(tx: Queryable, ownerClient: string): Promise<
   return Math.max(next, front?.turn ?? 0)
 }
 
-/** Throws if too many tasks are waiting. Requires only one index scan, which stops at the limit. */
+/** Throws if too many tasks are waiting. Needs a single index scan, which stops at the limit. */
 async function refuseBeyondBacklog(tx: Queryable): Promise<void> {
   const pending = tx.selectFrom('tasks').select('turn').where('status', '=', 'pending')
   const beyond = await pending

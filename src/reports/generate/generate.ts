@@ -65,8 +65,8 @@ export const generate =
   }
 
 /**
- * Returns whether results cannot be stored at the moment and the task started less than a day ago. Such attempts do not
- * count; the queue spaces them out.
+ * Returns whether results cannot be stored at the moment and the task started less than a day ago. An attempt that
+ * fails for this reason is not counted; the queue delays the next one.
  */
 const isOutage = ({ now }: GenerateOptions, error: unknown, { startedAt }: Task): boolean =>
   error instanceof ResultsUnavailable && now() - Date.parse(startedAt ?? iso(now())) < maxOutageMs
@@ -90,7 +90,8 @@ async function attempt(options: GenerateOptions, job: ClaimedJob, task: Task): P
   const expiresAt = iso(now() + resultSeconds * 1_000)
   const ending = { status: 'completed', progress: 100, expiresAt, resultKey, ...result } as const
   const completed = await finish(options, job, task.id, ending).catch(async (error) => {
-    // After an error other than `LeaseLost`, the transaction may have committed, so that the task has this result.
+    // Except after `LeaseLost`, the transaction may have committed despite the error; the task then refers to this
+    // result.
     if (error instanceof LeaseLost) await results.remove(resultKey)
     throw error
   })

@@ -126,7 +126,7 @@ export function readable(query: ListQuery, read: RowTest, declaration: Declarati
     const { filters, folded } = declaration.view?.collection ?? declaration
     const member = declaration.view?.memberOf(field) ?? field
     const [value] = equality.values
-    // A filter by an integer beyond the column's range would be an error; the row test accepts such a value.
+    // A filter on an integer outside the column's range would cause an error; the row test accepts it.
     const isInRange = !equality.on.isNarrow || Math.abs(Number(value)) <= maxId
     const hasIndex = field === 'id' || field === 'createdBy' || filters.includes(field)
     if (hasIndex && isInRange && value !== undefined) {

@@ -23,13 +23,13 @@ export interface CallerFacts<Fields extends object = object, Role extends string
   client: Readonly<{ id: string; labels: Readonly<Partial<Record<string, string>>> }>
 }
 
-/** A caller whose claims may be known without the claims function. */
+/** A caller whose claims may already be known, so that the claims function is not called. */
 export interface KnownCaller extends CallerFacts {
-  /** Replaces the result of the claims function. */
+  /** Used in place of the claims function's result. */
   claims?: object | undefined
 }
 
-/** The caller of a request, as access rules see it. */
+/** The caller of a request, as passed to access rules. */
 export interface RuleCaller<Claims = object, Role extends string = string> {
   /** `user:7`, or `client:crm` for a machine client: the value of `createdBy` in rows that the caller creates. */
   id: string
@@ -110,7 +110,7 @@ export type Reach = (of: { path: string }) => RowTest
 export const callerId = ({ clientId, subject }: Pick<Caller, 'clientId' | 'subject'>): string =>
   subject === clientId ? `client:${clientId}` : `user:${subject}`
 
-/** Returns the caller as rules see it. Throws if the claims function does. */
+/** Returns the caller in the form that rules receive. Throws if the claims function throws. */
 export const ruleCaller = (claims: ClaimsOf<object>, caller: Caller, facts: KnownCaller): RuleCaller<never> => ({
   id: callerId(caller),
   claims: (facts.claims ?? claims(facts)) as never,

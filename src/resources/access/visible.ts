@@ -78,7 +78,7 @@ const isDotted = (text: unknown): text is string => typeof text === 'string' && 
 
 const nothing = { related: [], followed: [], isSortedByRelated: false }
 
-/** Returns false if a query certainly follows no relation. */
+/** Returns false only if the query cannot follow a relation. */
 function mayFollow(query: Readonly<Record<string, unknown>>): boolean {
   for (const name in query) if (name.includes('.')) return true
   return isDotted(query.sort) || isDotted(query.or)

@@ -24,13 +24,13 @@ interface Place {
   method: ItemMethod
 }
 
-/** One write of a batch. Everything about it that does not depend on rows has been checked. */
+/** One write of a batch, validated as far as possible without reading rows. */
 export interface ItemWrite extends Place {
   target: Target
   precondition: Precondition
   /**
-   * Returns the id, which a POST does not use, and the validated body. Replaces references by their values. Throws a
-   * `Problem` if such a value is not valid here.
+   * Replaces references with their values, and returns the validated body and the id (unused for a POST). Throws a
+   * `Problem` if one of these values is invalid.
    */
   input: (results: Results) => Input
 }
@@ -41,8 +41,8 @@ interface Input {
 }
 
 /**
- * Checks the items of a batch, as far as this is possible without reading rows. Throws the problem of the first item that
- * is not allowed: its method, its scope, its members, its references or its body.
+ * Validates the items of a batch as far as possible without reading rows: method, scope, members, references and body.
+ * Throws the problem of the first invalid item.
  */
 export function writesOf(
   request: FastifyRequest,
@@ -61,10 +61,10 @@ export function writesOf(
     checkMembers(item, at)
     const references = [...referencesIn(id, 'id'), ...referencesIn(body, 'body')]
     throwInvalid(at, batchReferenceErrors(references, at, hasRow))
-    // References are resolved to nothing, because their members are not those of a value.
+    // Remove references first: `$ref` would otherwise be reported as an unknown member.
     if (request.preferences?.handling === 'strict')
       inItem(place, () => target.rejectUnknown(method, resolved(body, []) as Values))
-    // Before the body is copied, because long numbers are recorded by the object that contains them.
+    // Must come before the body is copied, because long numbers are recorded by the object that contains them.
     served.readDecimals?.(body)
     const read = (results: Results) => inputOf(place, target, { id, body, references }, results)
     const known = references.length === 0 ? read([]) : undefined
@@ -138,7 +138,7 @@ const invalidItem = (at: number, errors: readonly FieldError[]) =>
     errors: errors.map(({ field, message }) => ({ field: `items.${at}.${field}`, message })),
   })
 
-/** Runs a check of an item. Its problems name the item and the members of its body. */
+/** Runs a check of an item. If the check throws a `Problem`, adds the item to its message and field names. */
 function inItem<T>(place: Place, run: () => T): T {
   try {
     return run()
@@ -147,7 +147,7 @@ function inItem<T>(place: Place, run: () => T): T {
   }
 }
 
-/** Returns the problem of an item: its errors name the item and the members of its body. Returns any other error unchanged. */
+/** Returns a problem with the item added to its message and field names; returns any other error unchanged. */
 export function itemError({ at, method }: Place, error: unknown): unknown {
   if (!(error instanceof Problem)) return error
   const { code, message, headers } = error

@@ -1,11 +1,11 @@
 import type { FieldError } from '../../http/problems/problem.ts'
 
-/** The representations of the rows so far, by item; undefined for an item without a row. */
+/** The representations of the rows written so far, by item; undefined for an item that leaves no row. */
 export type Results = readonly (Readonly<Record<string, unknown>> | undefined)[]
 
 /** A reference to a field in the result of an earlier item. */
 export interface ResultReference {
-  /** Where the item contains the reference, such as `body.customerId`. */
+  /** The location of the reference in the item, such as `body.customerId`. */
   field: string
   /** The text of the reference, such as `0.id`. */
   text: string
@@ -20,7 +20,7 @@ function textOf(value: unknown): string | undefined {
   return name === '$ref' && others.length === 0 ? String((value as { $ref: unknown }).$ref) : undefined
 }
 
-/** Returns the references in a value at all depths. */
+/** Returns all references in a value, including nested ones. */
 export function referencesIn(value: unknown, field: string): ResultReference[] {
   const text = textOf(value)
   if (text !== undefined) return [{ field, text }]
@@ -28,7 +28,10 @@ export function referencesIn(value: unknown, field: string): ResultReference[] {
   return Object.entries(value).flatMap(([name, member]) => referencesIn(member, `${field}.${name}`))
 }
 
-/** Returns the errors in the references of the item at index `at`; `hasRow` returns false for an item that deletes its row. */
+/**
+ * Returns the errors in the references of the item at index `at`; `hasRow` returns false for an item that deletes its
+ * row.
+ */
 export function batchReferenceErrors(
   references: readonly ResultReference[],
   at: number,
@@ -45,8 +48,8 @@ export function batchReferenceErrors(
 const maxCharacters = 1_000
 
 /**
- * Returns the errors of references to fields that have no value or a value that cannot be referred to. Objects, arrays and
- * long texts are excluded, because with references to them a short batch could become arbitrarily large.
+ * Returns an error for each reference to a field without a value or with a value of an unsupported type. Objects,
+ * arrays and long texts are not supported, because references to them could make a short batch arbitrarily large.
  */
 export const batchValueErrors = (references: readonly ResultReference[], results: Results): FieldError[] =>
   references.flatMap(({ field, text }) => {
@@ -57,7 +60,7 @@ export const batchValueErrors = (references: readonly ResultReference[], results
     return [{ field, message: `refers to ${text}, which is not ${allowed}` }]
   })
 
-/** Returns a copy of a value in which each reference is replaced by the value that it refers to. */
+/** Returns a copy of a value with each reference replaced by the value of the field that it names. */
 export function resolved(value: unknown, results: Results): unknown {
   const text = textOf(value)
   if (text !== undefined) return referred(text, results)

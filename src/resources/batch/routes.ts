@@ -16,28 +16,28 @@ import { batchTargets, type Targets } from './targets.ts'
 export interface BatchOptions {
   /** The collections of this version. */
   collections: readonly Collection[]
-  /** Returns the options with which a collection is written; they have the database of the batch. */
+  /** Returns the options for writing to a collection, with the database that the batch uses. */
   optionsOf: (declaration: Declaration) => CollectionOptions
   db: Database
   now: () => number
   requireIfMatch: boolean
-  /** Counts more calls of a request. Rejects with the problem of an exceeded limit. */
+  /** Counts additional calls against the caller's limits. Rejects with a `Problem` if a limit is exceeded. */
   countCalls?: ((request: FastifyRequest, reply: FastifyReply, calls: number) => Promise<void>) | undefined
 }
 
-/** The errors of items, besides those of every route with a body. */
+/** The problems of items, in addition to those of every route with a body. */
 const problems: readonly ProblemCode[] = [
   ...(['ACCESS_DENIED', 'PERMISSION_DENIED', 'RESOURCE_NOT_FOUND'] as const),
   ...(['DUPLICATE_RESOURCE', 'RESOURCE_IN_USE', 'RESOURCE_LOCKED', 'STATE_CONFLICT', 'LAST_ADMINISTRATOR'] as const),
   ...(['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED'] as const),
 ]
 
-/** The maximum number of members in the body of a batch: on average 100 for each item. */
+/** Maximum number of members in the body of a batch: an average of 100 per item. */
 const maxMembers = 10_000
 
 type Body = { items: BatchItem[] }
 
-/** Serves `POST /api/batch`: several writes in one transaction, each with the rules of the single request. */
+/** Serves `POST /api/batch`: several writes in one transaction, each under the same rules as a single request. */
 export const batchRoutes: FastifyPluginAsync<BatchOptions> = async (app, options) => {
   const { collections, optionsOf, db, now, requireIfMatch, countCalls } = options
   const targets = batchTargets(collections, optionsOf, app.prefix)
@@ -77,7 +77,10 @@ const about = {
 Each item requires the scope of the single request, and counts as a request. Safe to retry with an \`Idempotency-Key\`.`,
 }
 
-/** Throws the problem of the first item whose row, in a stored response, the caller can no longer read. */
+/**
+ * Checks a stored response before it is sent again. Throws the problem of the first item whose row the caller can no
+ * longer read.
+ */
 async function checkReadable(
   request: FastifyRequest,
   items: readonly BatchItem[],

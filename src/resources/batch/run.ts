@@ -36,8 +36,8 @@ interface Batch {
 }
 
 /**
- * Makes the writes of a batch in one transaction, in their order, and returns their results. Throws the problem of the
- * first write that is not allowed, which undoes all of them.
+ * Runs the writes of a batch in order, in one transaction, and returns their results. If a write fails, throws its
+ * problem, so that the transaction is rolled back.
  */
 export async function makeWrites(
   request: FastifyRequest,
@@ -74,7 +74,7 @@ async function make(
   { write, rights, results }: Making,
   by: WriteBy,
 ): Promise<Row | undefined> {
-  // The errors of `input` already name the item.
+  // Errors thrown by `input` already contain the item.
   const { id, body } = write.input(results)
   let attempted: Values | undefined
   const attempt = (values: Values) => {
@@ -88,7 +88,9 @@ async function make(
   }
 }
 
-/** Returns a row as the whole batch leaves it; undefined if it no longer exists or the caller can no longer read it. */
+/**
+ * Returns a row as it is after the whole batch; undefined if it no longer exists or the caller can no longer read it.
+ */
 async function finalRow(
   { served: { rows, declaration } }: Target,
   tx: Queryable,
@@ -99,7 +101,7 @@ async function finalRow(
   return isChanged ? rows.readIn(tx, row.id, { precondition: access ? { passes: access.read } : {} }) : row
 }
 
-/** Returns the result of a write. `row` is the row that it wrote, and `shown` its final representation. */
+/** Returns the result of a write: `row` is the written row, and `shown` its representation after the whole batch. */
 function resultOf(
   { method, target: { served } }: ItemWrite,
   row: Row | undefined,

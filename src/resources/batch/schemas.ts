@@ -11,7 +11,7 @@ export const maxItems = 100
 export const itemMethods = ['POST', 'PUT', 'PATCH', 'DELETE'] as const
 export type ItemMethod = (typeof itemMethods)[number]
 
-/** Returns the schema of an item that writes to one of these collections. */
+/** Returns the schema of a batch item; `collections` are those that it can write to. */
 const itemOf = (collections: readonly Declaration[]) =>
   Type.Object({
     method: Type.Unsafe<ItemMethod>({
@@ -27,7 +27,7 @@ const itemOf = (collections: readonly Declaration[]) =>
     id: Type.Optional(
       Type.Unsafe<unknown>({
         type: ['integer', 'string', 'object'],
-        // Generators of clients support `anyOf`, but not an array of types.
+        // Client generators support `anyOf`, but not an array of types.
         ...documentedAs({
           anyOf: [{ type: 'integer' }, { type: 'string' }, { type: 'object' }],
           description: 'The id of the row to replace, change or delete, or a reference to it',
@@ -47,7 +47,7 @@ const itemOf = (collections: readonly Declaration[]) =>
 
 export type BatchItem = Static<ReturnType<typeof itemOf>>
 
-/** Returns the schema of a batch that writes to some of these collections. */
+/** Returns the schema of a batch request; `collections` are those that it can write to. */
 export const batchBody = (collections: readonly Declaration[]) =>
   Type.Object(
     {
@@ -80,7 +80,7 @@ const ItemResult = Type.Object({
 
 export type BatchItemResult = Static<typeof ItemResult>
 
-/** Returns the schema of the results of a batch. */
+/** Returns the schema of a batch response. */
 export const batchResult = (collections: readonly Declaration[]) =>
   Type.Object(
     { items: Type.Array(ItemResult, { description: 'The results, in the order of the items' }) },

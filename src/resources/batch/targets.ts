@@ -20,23 +20,25 @@ const operationOf: Readonly<Record<ItemMethod, CollectionOperation>> = {
   DELETE: 'remove',
 }
 
-/** A collection that the items of a batch write to. */
+/** A collection that batch items can write to. */
 export interface Target {
   served: Served
-  /** The methods of the collection. */
+  /** The methods that the collection supports. */
   methods: readonly ItemMethod[]
   /** Implements `handling=strict` for a body: throws INVALID_INPUT if it has members that would be ignored. */
   rejectUnknown: (method: ItemMethod, body: Values) => void
-  /** Validates a body as the single request does, and converts its values in place. Returns the members that count. */
+  /** Validates a body like that of a single request, and converts its values in place. Returns the members to store. */
   validated: (method: ItemMethod, body: Values) => Values
-  /** Returns the representation of a row for the caller of this request, and its entity tag. */
+  /** Returns a row's representation for the request's caller, and its entity tag. */
   represent: (row: Row, request: FastifyRequest) => { etag: string; body: Values }
 }
 
 /** The collections of a version that a batch can write to. */
 export interface Targets {
   writable: readonly Declaration[]
-  /** Returns the collection with this name. It is prepared on first use, so that it does not delay the start. */
+  /**
+   * Returns the collection with this name. A collection is prepared on first use, so that it does not delay startup.
+   */
   target: (name: string) => Target
 }
 
@@ -73,7 +75,7 @@ function targetOf(served: Served): Target {
   const known = {
     POST: creation,
     PUT: replacement,
-    // Only the names count, because a patch may contain any part of a value.
+    // Values are not checked, because a patch may contain any part of a value.
     PATCH: { properties: Object.fromEntries(Object.keys(patchable.properties).map((name) => [name, {}])) },
     DELETE: {},
   }
@@ -81,7 +83,7 @@ function targetOf(served: Served): Target {
     ...{ served, methods: methodsOf(declaration) },
     rejectUnknown: (method, body) => rejectUnknownIn(body, known[method], shown),
     validated: (method, body) => {
-      // A reference may have been replaced by a decimal of another scale.
+      // The value of a reference may be a decimal with a different scale.
       served.readDecimals?.(body)
       if (method === 'PATCH') {
         const sent = settable(declaration, body)

@@ -15,13 +15,13 @@ import { createInside, removeInside, reviseInside } from '../writes/inside.ts'
 import type { Values } from '../writes/row-writes.ts'
 import type { ItemWrite } from './items.ts'
 
-/** What the rules of a collection allow a caller, evaluated before the transaction. */
+/** What a caller may do in a collection, evaluated before the transaction. */
 export interface Rights {
   access: RowAccess | undefined
-  /** The rows that the caller can refer to, and those that prevent a deletion. */
+  /** The rows that the caller can refer to, and the readable rows among those that prevent a deletion. */
   reach: Reach | undefined
   referrers: Reach | undefined
-  /** The caller, for the functions of `set` and `defaults`. */
+  /** The caller, as passed to the functions of `set` and `defaults`. */
   creating: RuleCaller<never> | undefined
 }
 
@@ -34,7 +34,7 @@ interface RowToWrite {
   attempt: (values: Values) => void
 }
 
-/** Writes one row with everything that belongs to the single request. */
+/** Creates, replaces, patches or deletes one row, with the same checks and side effects as a single request. */
 export async function writeRow(
   request: FastifyRequest,
   tx: Queryable,
@@ -65,7 +65,7 @@ export async function writeRow(
   return reviseInside(served, tx, { id, valuesFrom, precondition, actor, access, reach }, by)
 }
 
-/** Returns the values of a new row, with those of `set` and `defaults`. */
+/** Returns the values of a new row, including those from `set` and `defaults`. */
 async function createdValues(served: Served, tx: Queryable, body: Values, by: RuleCaller<never> | undefined) {
   const { created, createdIn } = served.creator
   const values = bodyValues(served, createdIn ? await createdIn(tx, body, by) : created(body, by))
@@ -73,14 +73,17 @@ async function createdValues(served: Served, tx: Queryable, body: Values, by: Ru
   return values
 }
 
-/** Returns the values of a PUT: those of the body, and the stored values of the fields that it keeps. */
+/**
+ * Returns the values of a PUT: the values in the body and, for fields that an omission leaves unchanged, the stored
+ * values.
+ */
 function replacing(served: Served, request: FastifyRequest, id: RowId, body: Values): (row: Row) => Values {
   const kept = keptFields(served.declaration, callerOf(request), id).filter((field) => !(field in body))
   const values = bodyValues(served, body)
   return (row) => ({ ...values, ...Object.fromEntries(kept.map((field) => [field, row[field]])) })
 }
 
-/** Returns the values of a PATCH. */
+/** Returns the function that computes a row's values after a PATCH. */
 const patching =
   (served: Served, body: Values) =>
   (row: Row): Values =>

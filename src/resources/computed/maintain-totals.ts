@@ -1,4 +1,4 @@
-// Updates stored sums and counts in the writes to the rows that they sum or count.
+// Updates stored sums and counts in the same transaction as the rows that they cover.
 
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
@@ -102,7 +102,7 @@ const fieldsOf = ({ reference, totals }: TotalsTarget): string[] => [
   ...totals.flatMap(({ field }) => (field === null ? [] : [field])),
 ]
 
-/** Returns the values that a write sets. Omits undefined values, which stand for fields that the write keeps. */
+/** Returns the values that a write sets. Omits undefined values, which mean that the field keeps its value. */
 const present = (values: Values) =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 

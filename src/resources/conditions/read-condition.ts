@@ -41,8 +41,8 @@ interface Reading extends ConditionContext {
 }
 
 /**
- * Reads a condition, which may be any value. Returns its test and every error; if there are errors, the test passes no
- * row.
+ * Reads a condition, which may be any value. Returns its test and every error; if there are errors, no row passes the
+ * test.
  */
 export function readCondition(
   condition: unknown,

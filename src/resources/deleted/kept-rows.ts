@@ -18,7 +18,10 @@ const kindsOf = ({ kinds, body }: Declaration): [field: string, kind: string][] 
     columnType(kind).recordedAs?.(body.properties[field] as TSchema) ?? kind,
   ])
 
-/** Returns the function that keeps deleted rows of a collection; undefined if their deletion is final. */
+/**
+ * Returns the function that stores a collection's deleted rows so that they can be restored; undefined if deletions are
+ * final.
+ */
 export function keeper(declaration: Declaration, rows: Rows): KeepRows | undefined {
   const { table, keepDeletedMs, columns, access } = declaration
   if (keepDeletedMs === undefined) return undefined

@@ -79,7 +79,7 @@ async function checkChanged(served: Served, request: FastifyRequest): Promise<vo
   const { lock, guard, declaration } = served
   const precondition = preconditionOf(request, served.requireIfMatch)
   const row = await writableRow(served, id, await served.accessOf?.(callerOf(request)))
-  // A guard refuses a change before its preconditions are evaluated, and needs the values for it.
+  // With a guard, preconditions are checked only in the transaction, because authorization comes first.
   if (!guard && !meets(row, precondition)) throw preconditionFailed(`The ${declaration.noun} ${id}`)
   if (lock) await served.db.write(async (tx) => lock.one(tx, id, {}, 'change'))
 }

@@ -15,7 +15,7 @@ export interface ReceivedFile {
   field: string
   value: FileValue
   upload: Upload
-  /** True if a transaction, which may still fail, has made it the file of a row. */
+  /** True once a transaction, which may still fail, has assigned the file to a row. */
   isPlaced: boolean
 }
 
@@ -34,7 +34,7 @@ declare module 'fastify' {
   }
 }
 
-/** Returns the values of the fields whose files a request contains. */
+/** Returns the values of the file fields that a request contains. */
 export const formValues = ({ form }: Pick<FastifyRequest, 'form'>): Record<string, FileValue> =>
   Object.fromEntries((form?.received ?? []).map(({ field, value }) => [field, value]))
 
@@ -46,7 +46,10 @@ interface Placement {
   now: string
 }
 
-/** Makes the files of a form those of a row, unless a hook has changed the row's values, and releases the previous files. */
+/**
+ * Assigns the files of a form to a row, and releases the files that they replace. Skips fields to which a hook has
+ * given a different value.
+ */
 async function placeFiles(
   form: MultipartForm,
   tx: Queryable,
@@ -63,7 +66,7 @@ async function placeFiles(
   }
 }
 
-/** Returns `insert`, which then also makes the files of the request those of the new row. */
+/** Returns a version of `insert` that also assigns the request's files to the new row. */
 export function insertWithFiles(
   { declaration: { table } }: Served,
   { form }: Pick<FastifyRequest, 'form'>,
@@ -78,15 +81,15 @@ export function insertWithFiles(
   }
 }
 
-/** The files of a change. */
+/** The files in a request that changes a row. */
 export interface FileChange {
-  /** Returns the new values of the file fields. Call it with the row that is changed. */
+  /** Returns the new values of the file fields; `row` is the row before the change. */
   values: (row: Row) => Values
-  /** Makes the files those of the row; runs in the transaction after the row has been changed. */
+  /** Assigns the files to the row; runs in the transaction after the row has been changed. */
   place: (tx: Queryable, now: string) => Promise<void>
 }
 
-/** Returns how a request changes the files of its row; undefined if it is not a form. */
+/** Returns the files with which a request changes its row; undefined if the request is not a form. */
 export function fileChange({ declaration: { table } }: Served, request: RowRequest): FileChange | undefined {
   const { form } = request
   if (!form) return undefined

@@ -15,7 +15,7 @@ export interface RelatedFilter {
 
 /** The related rows that a caller can read. */
 export interface ReachedRows {
-  /** Passes the rows that the caller can read. */
+  /** The test for rows that the caller can read. */
   read: RowTest
   /** Replaces comparisons with computed conditions by the conditions themselves. */
   resolve: (test: RowTest) => RowTest
@@ -72,9 +72,9 @@ function readFilter(
 }
 
 /**
- * Restricts the tests of related rows to rows that the caller can read. Must come before any simplification: a test
- * that every related row passes would otherwise become a test of the reference alone, which passes even if the caller
- * cannot read the related row.
+ * Restricts the tests of related rows to rows that the caller can read. Must come before any simplification: otherwise,
+ * a test that every related row passes would be reduced to a test for the reference itself, which passes even if the
+ * caller cannot read the related row.
  */
 export function restrictRelated(test: RowTest, reached: Reached): RowTest {
   if ('any' in test) return { any: test.any.map((part) => restrictRelated(part, reached)) }

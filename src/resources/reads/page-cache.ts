@@ -15,13 +15,13 @@ export interface CachedPage extends CachedResponse {
   /** The query that read the page, and the id and revision of each row read. */
   query: ListQuery
   marks: readonly Mark[]
-  /** The number of the last transaction when the page was read or checked; null without `Changes`. */
+  /** The number of the last transaction when the page was read or last found unchanged; null without `Changes`. */
   asOf: number | null
   /** Whether the page depends only on its URL and on the rows of the list's table. */
   isPlain: boolean
 }
 
-/** Returns true if certainly no transaction has changed the page since `asOf`. */
+/** Returns true only if no transaction can have changed the page since `asOf`. */
 export const isPageUnchanged = ({ asOf }: CachedPage, changed: number | undefined): boolean =>
   changed !== undefined && asOf !== null && changed <= asOf
 

@@ -14,7 +14,9 @@ export interface Representations {
 const [maxCharacters, fieldCharacters] = [8_000_000, 200]
 const noCache: Representations = { get: () => undefined, set: () => {} }
 
-/** Caches about eight megabytes, each representation until its row changes. Caches nothing without `changes`. */
+/**
+ * Caches about eight megabytes of representations, each until its row changes. Without `changes`, nothing is cached.
+ */
 export function representationCache(table: string, changes: ChangeTracker | null): Representations {
   if (changes === null) return noCache
   const cached = new Map<RowId, { representation: Representation; asOf: number }>()

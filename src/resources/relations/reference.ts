@@ -56,7 +56,7 @@ export interface Deletion extends WriteBy {
   reach: Reach | undefined
 }
 
-/** Handles the content of deleted rows in the same transaction, such as keeping them so that they can be restored. */
+/** Handles the content of deleted rows in the same transaction, for example by storing it for a later restore. */
 export type KeepRows = (tx: Queryable, rows: readonly Deleted['row'][], deletion: Deletion) => Promise<void>
 
 /** Deletes a row and handles the rows that refer to it. Returns undefined if no row meets the precondition. */

@@ -12,7 +12,7 @@ import { childrenOf } from './relations.ts'
 import { remover } from './removal.ts'
 
 /**
- * Returns what is needed to delete rows of a resource, and the function that deletes them. The function also handles
+ * Returns the context for deleting rows of a resource, and the function that deletes them. The function also handles
  * the rows of the collections in `all` that refer to them.
  */
 export function removable(
@@ -38,7 +38,7 @@ export function removable(
   let remove: Remove | undefined
   return {
     ...own,
-    // Prepared by the first deletion: preparing it for each version would make starts with many collections slower.
+    // Created on the first deletion: creating it for each version would slow down startup with many collections.
     remove: (...removal) => {
       remove ??= removerAmong(all)
       return remove(...removal)
@@ -46,7 +46,10 @@ export function removable(
   }
 }
 
-/** Extends `keep` to the files of deleted rows: they are kept if the rows are kept, and otherwise released. */
+/**
+ * Extends `keep` to the files of deleted rows: files are retained together with their rows, or released if rows are
+ * not.
+ */
 function withFiles({ table, files }: Declaration, keep: KeepRows | undefined): KeepRows | undefined {
   if (files.length === 0) return keep
   return async (tx, rows, deletion) => {

@@ -3,7 +3,7 @@ import type { Verify } from '../../http/policies/authenticate.ts'
 import type { LogPosition } from '../../storage/row-changes/read.ts'
 import type { StreamReceiver, StreamView } from './channels.ts'
 
-/** An open stream, as the feed sees it. */
+/** An open stream, from the feed's point of view. */
 export interface FeedMember extends StreamReceiver {
   /** Returns the view of the stream; `check` may change it. */
   view: () => StreamView

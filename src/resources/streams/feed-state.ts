@@ -10,12 +10,12 @@ import type { Watches } from './watches.ts'
  * committed.
  */
 export const feedPollMs = 100
-/** The next read is delayed by this for each stream that was written to, so that writes to streams take about 5 % of a core. */
+/** The pause before the next read, in ms per stream written to, so that writing takes about 5 % of a core. */
 const delayPerWriteMs = 0.5
 const maxFeedPollMs = 500
 /** The interval at which each stream's token, access rules and filters are evaluated again. */
 export const feedCheckMs = 5_000
-/** The number of streams that are checked without a pause. */
+/** The number of streams checked between two pauses. */
 const checkedAtOnce = 50
 
 /** The streams of a process, and how far the log has been read for them. */
@@ -86,7 +86,7 @@ async function checkAll(state: FeedState): Promise<void> {
   for (let at = 0; at < members.length; at += checkedAtOnce) {
     // Pause so that requests do not have to wait until all streams have been checked.
     if (at > 0) await setImmediate()
-    // Collected events come before the position that a heartbeat contains.
+    // A heartbeat contains the current position, so send the events collected up to there first.
     state.channels.flush()
     const { position } = state
     const eventId = position && position.tag !== '' ? eventIdOf(position) : null

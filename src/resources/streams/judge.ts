@@ -15,7 +15,7 @@ import type { Facts, SubscriberKey } from './subscribers.ts'
 
 /** Decides which rows belong to a stream. */
 export interface Judge {
-  /** Judges of streams of the same list that have the same key make the same decisions. */
+  /** Judges with the same key make the same decisions if their streams belong to the same list. */
   key: string
   /** The id or the field value that all rows of the stream share; null if none is known. */
   only: { rowId: string } | SubscriberKey | null

@@ -25,10 +25,7 @@ export interface ListStream {
   check?: (request: FastifyRequest) => Promise<void>
 }
 
-/**
- * Returns the handler of a list. If a request prefers an event stream, it is answered with a stream of the list's
- * changes.
- */
+/** Returns the handler of a list. A request that prefers an event stream receives a stream of the list's changes. */
 export function listOrStream(served: Served, list: ListStream, handler: Handler): RouteHandlerMethod {
   const { feed, declaration, prefix } = served
   if (feed === undefined) return handler as RouteHandlerMethod
@@ -53,7 +50,9 @@ export function listOrStream(served: Served, list: ListStream, handler: Handler)
   }
 }
 
-/** Returns the handler of a single row. If a request prefers an event stream, it is answered with the row's changes. */
+/**
+ * Returns the handler of a single row. A request that prefers an event stream receives a stream of the row's changes.
+ */
 export function rowOrStream(served: Served, handler: Handler): RouteHandlerMethod {
   const { feed, declaration } = served
   if (feed === undefined) return handler as RouteHandlerMethod

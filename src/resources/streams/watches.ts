@@ -4,7 +4,7 @@ import { type WatchOptions, watchRows } from '../../storage/row-changes/watch.ts
 export interface Watches {
   /** Starts or renews a watch. Returns the `seq` from which the log is complete for the resource. */
   ensure: (noun: string) => Promise<number>
-  /** Renews the watches of these resources, and forgets all others. */
+  /** Renews the watches of these resources and drops all others. */
   renew: (nouns: readonly string[]) => Promise<void>
 }
 

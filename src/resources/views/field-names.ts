@@ -18,7 +18,7 @@ export interface FieldNames {
   hidden: readonly string[]
   /** Returns a row or body of the view with the collection's names. */
   toOwn: <M extends Members>(members: M) => M
-  /** Does the inverse of `toOwn`. */
+  /** The inverse of `toOwn`: returns a row or body of the collection with the view's names. */
   toMembers: <M extends Members>(own: M) => M
   /** Returns a representation of the collection with the names of the view and without hidden fields. */
   toShown: (representation: Members) => Record<string, unknown>

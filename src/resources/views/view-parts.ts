@@ -60,7 +60,7 @@ export function viewParts(view: ViewOf<Declaration>, { announce, totals, lock, g
   }
 }
 
-/** A problem whose errors name fields of the collection with this path. */
+/** A problem from the author's code; `of` is the path of the collection whose fields its errors name. */
 interface ProblemOf extends Problem {
   of?: string | undefined
 }

@@ -16,7 +16,7 @@ export interface RecordedChange {
   fields: readonly string[]
   values: Readonly<Record<string, unknown>>
   caller: Caller
-  /** The caller for the audit log; without address and request if code made the change. */
+  /** The caller for the audit log; without address and request if the author's code made the change. */
   actor: Partial<ReturnType<typeof auditActor>>
 }
 

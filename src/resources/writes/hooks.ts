@@ -27,14 +27,17 @@ interface RowKey {
   id: RowId
 }
 
-/** Sends the event of a change to the given kinds of subscribers, as an event of the given type. */
+/** Sends the event of a change as an event of the given type, to the given kinds of subscribers. */
 type SendEvent = (change: ChangeType, subscribed: number) => Promise<void>
 
-/** What the writes of a transaction that makes several have in common. */
+/** State shared by all writes of a transaction that runs several. */
 export interface WriteUnit {
   /** The names of the hooks and actions that led to this write, outermost first. */
   chain: readonly string[]
-  /** Records the event of a change until the end of the transaction, or sends it if no other change can follow. */
+  /**
+   * Holds back the event of a change until the end of the transaction, or sends it at once if no other change can
+   * follow.
+   */
   record: (row: RowKey, change: ChangeType, subscribed: number, send: SendEvent) => Promise<void>
   /** Returns how often a row has changed in this transaction. */
   changesOf: (row: RowKey) => number
@@ -65,7 +68,7 @@ export interface RowHooks {
   removed?: ((tx: Queryable, row: Row, by: WriteBy) => Promise<unknown>) | undefined
 }
 
-/** The author's code, as the writes of resources see it. */
+/** The author's code, as used by the writes of resources. */
 export interface AuthorCode {
   /** Returns the hooks of a collection, with the names of its fields. */
   hooksOf: (path: string) => RowHooks | undefined
@@ -81,7 +84,7 @@ export const asUnit = <T>(
   run: (by: WriteBy) => Promise<T>,
 ): Promise<T> => (code ? code.inUnit(tx, by, run) : run(by))
 
-/** Returns a row as the hooks after its change left it. */
+/** Returns a written row, read again if its hooks have changed it in the meantime. */
 export function afterHooks(
   { rows, table }: { rows: Pick<Rows, 'readIn'>; table: string },
   tx: Queryable,
@@ -100,7 +103,7 @@ interface ChangedRow {
   subscribed: number
 }
 
-/** Sends the event of a change if it has a subscriber: now, or when the unit sends it. */
+/** Sends the event of a change if it has a subscriber: at once, or when the unit sends its events. */
 export async function publish(
   announce: Announce,
   tx: Queryable,

@@ -15,18 +15,19 @@ import type { RecordedChange } from './guard.ts'
 import type { WriteBy } from './hooks.ts'
 import { addRow, changeRow, deleteRow, type Insert, type Values } from './row-writes.ts'
 
-/** The rows of a collection that a caller can read and store, and the rows that the caller can refer to. */
+/**
+ * The rows of a collection that a caller can read and store, and the rows that the caller can refer to; for both,
+ * undefined means all rows.
+ */
 interface Rights {
-  /** Undefined means all rows. */
   access: RowAccess | undefined
-  /** Undefined means all rows. */
   reach: Reach | undefined
 }
 
 type Actor = RecordedChange['actor']
 
 /**
- * Reads a row as a transaction sees it. Throws 404 if the caller cannot read the row, and 403 if the caller can only read
+ * Reads a row within a transaction. Throws 404 if the caller cannot read the row, and 403 if the caller can only read
  * it.
  */
 export async function writableInside(
@@ -47,11 +48,11 @@ interface NewRow extends Rights {
   values: Values
   recorded: readonly string[]
   actor: Actor
-  /** Adds the files of a form to the insertion. */
+  /** Wraps the insertion so that it also stores the files of a form. */
   withFiles?: (insert: Insert) => Insert
 }
 
-/** Inserts a row in a transaction, with the rights of the caller. */
+/** Inserts a row within a transaction, with the caller's rights. */
 export async function createInside(served: Served, tx: Queryable, row: NewRow, by: WriteBy): Promise<Row> {
   const { values, recorded, actor, access, reach, withFiles = (insert) => insert } = row
   const { declaration, rows, guard } = served
@@ -75,7 +76,7 @@ interface Revision extends Rights {
 const maxAttempts = 10
 
 /**
- * Changes a row in a transaction, with the rights of the caller, to values computed from its current values. Throws the
+ * Changes a row within a transaction, with the caller's rights, to values computed from its current values. Throws the
  * problems of `revise`, in the same order. Starts again if another transaction has changed the row since it was read.
  */
 export async function reviseInside(served: Served, tx: Queryable, revision: Revision, by: WriteBy): Promise<Row> {
@@ -89,7 +90,8 @@ export async function reviseInside(served: Served, tx: Queryable, revision: Revi
     const recorded = checkChange(declaration.writers, row, values, { caller, id })
     checkRules(declaration, values)
     const isMet = meets(row, precondition)
-    // A guard authorizes, so it runs before the precondition counts, with a precondition that no row meets.
+    // Authorization comes before preconditions (RFC 9110 §13.2.1), so a guard still runs, with a precondition that no
+    // row meets.
     if (!isMet && !guard) throw failed(served, id)
     const unchanged = rowPrecondition({
       precondition: { ...precondition, matches: isMet ? [row.revision] : [] },
@@ -114,7 +116,7 @@ interface Removal extends Rights {
   precondition: Precondition
 }
 
-/** Deletes a row in a transaction, with the rights of the caller. Throws 404, 403 or 412 if there is no such row. */
+/** Deletes a row within a transaction, with the caller's rights. Throws 404, 403 or 412 if there is no such row. */
 export async function removeInside(served: Served, tx: Queryable, removal: Removal, by: WriteBy): Promise<void> {
   const { id, precondition, access, reach } = removal
   const deletion = { id, precondition: rowPrecondition({ precondition, access }), reach }

@@ -18,7 +18,7 @@ export type Insert = (values: Values) => Promise<Changed>
 const guarded = <T>({ guard }: Served, tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) =>
   guard ? guard.change(tx, change, run) : run()
 
-/** Returns the values that a change sets. Omits undefined values, which stand for fields that the change keeps. */
+/** Returns the values that a change sets. Omits undefined values, which mean that the field keeps its value. */
 export const present = (values: Values): Values =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 
@@ -36,8 +36,8 @@ export interface RowChange {
 }
 
 /**
- * Changes a row with everything that belongs to a change: the guard, locks, hooks, references, totals, access rules and
- * the event. Returns undefined if no row meets the precondition.
+ * Changes a row and runs all steps of a change: guard, locks, hooks, references, totals, access rules and event.
+ * Returns undefined if no row meets the precondition.
  */
 export async function changeRow(
   served: Served,
@@ -78,7 +78,7 @@ async function updateRow(
   if (lock && !ignoresLocks && !(await lock.one(tx, id, precondition, 'change'))) return undefined
   let before: Row | undefined
   if (hooks?.changing || hooks?.changed) {
-    // Locked, so that the row that the hooks see is the row that changes.
+    // Lock the row, so that it cannot change between the hook and the update.
     before = await rows.readIn(tx, id, { precondition, lock: db.engine.lockRows })
     if (before === undefined) return undefined
     if (hooks.changing) {
@@ -97,7 +97,7 @@ async function updateRow(
 
 /**
  * Handles an update that matched no row. If the row matched before its hook ran (`before`), throws an error, so that
- * the writes of the hook are undone; otherwise returns undefined.
+ * the hook's writes are rolled back; otherwise returns undefined.
  */
 function unmatched(before: Row | undefined): undefined {
   if (before) throw new Error('A hook changed the row that is being changed: return the fields to change instead')
@@ -112,8 +112,8 @@ interface Addition extends Deletion {
 }
 
 /**
- * Inserts a row with everything that belongs to its creation: hooks, checks of references, access rules and locks,
- * totals, and the event. `insert` stores the values as the hook `creating` left them.
+ * Inserts a row and runs all steps of a creation: hooks, references, totals, access rules, locks and event. `insert`
+ * stores the values that the hook `creating` returned.
  */
 export async function addRow(
   served: Served,
@@ -144,7 +144,7 @@ interface RowDeletion {
   reach: Reach | undefined
 }
 
-/** Deletes a row with everything that belongs to its deletion. Returns false if no row meets the precondition. */
+/** Deletes a row and runs all steps of a deletion. Returns false if no row meets the precondition. */
 export async function deleteRow(
   served: Served,
   tx: Queryable,

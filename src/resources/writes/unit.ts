@@ -6,15 +6,16 @@ import type { AuthorCode, ChangeType, WriteUnit } from './hooks.ts'
 interface RowEvents {
   first: ChangeType
   last: ChangeType
-  /** The kinds of subscribers of each type of event. */
+  /** The flags of the subscribers, by event type. */
   subscribed: Partial<Record<ChangeType, number>>
   count: number
   send: (change: ChangeType, subscribed: number) => Promise<void>
 }
 
 /**
- * Runs the writes of one transaction, and sends at most one event per changed row: at the end, or when the row is deleted.
- * A row that was created and then changed has only the event `created`; one that was created and then deleted has none.
+ * Runs the writes of one transaction and sends at most one event per changed row, at the end or when the row is
+ * deleted. A row that is created and then changed has only the event `created`; one that is created and then deleted
+ * has none.
  */
 export const inUnit: AuthorCode['inUnit'] = async (tx, by, run) => {
   const events = new Map<string, RowEvents>()
@@ -24,7 +25,7 @@ export const inUnit: AuthorCode['inUnit'] = async (tx, by, run) => {
     record: async ({ table, id }, change, subscribers, send) => {
       const key = keyOf(table, id)
       const known = events.get(key)
-      // A deletion is final, and its event contains related rows, which may be deleted next.
+      // Sent at once: a deletion is final, and its event contains related rows, which may be deleted next.
       const isSent = change === 'deleted' && known?.first !== 'created'
       const left = isSent ? 0 : subscribers
       if (known === undefined) {

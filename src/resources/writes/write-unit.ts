@@ -25,8 +25,8 @@ export function writeUnit(
 }
 
 /**
- * Throws the problem for an error that is a duplicate of unique values, as `writeUnit` does; throws all others again.
- * Reads related rows with `read`: by default, outside transactions.
+ * Throws the same problem as `writeUnit` if the error reports a duplicate unique value; otherwise rethrows the error.
+ * Reads related rows with `read`, by default outside transactions.
  */
 export async function throwDuplicate(
   served: Served,
@@ -48,8 +48,8 @@ interface Attempted {
 }
 
 /**
- * Runs a write; throws the problem for a duplicate of unique values. Whether the caller may learn of the duplicate depends
- * on rows that the same transaction may have written, so a savepoint keeps the transaction usable on PostgreSQL.
+ * Runs a write and throws the same problems as `writeUnit`. Whether the caller may see the duplicate depends on rows
+ * that the same transaction may have written, so a savepoint keeps the transaction usable on PostgreSQL.
  */
 export async function withDuplicates<T>(
   served: Served,
@@ -73,7 +73,9 @@ export async function withDuplicates<T>(
   }
 }
 
-/** Returns whether the caller could store a row that was not stored, given the current rows that it refers to. */
+/**
+ * Returns whether the access rules let the caller store a row that was not stored, given the rows that it refers to.
+ */
 async function isStorable(
   { declaration, related }: Served,
   { write }: RowAccess,

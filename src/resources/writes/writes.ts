@@ -28,8 +28,8 @@ import { deleteRow, type Insert, type Values } from './row-writes.ts'
 import { writeUnit } from './write-unit.ts'
 
 /**
- * Handles POST: responds with 201, the new resource, its location and its validators. If no access rules (its own or
- * those of referenced collections) and no `set` or `defaults` functions apply, it awaits only the write.
+ * Handles POST: responds with 201, the new resource, its location and its validators. Awaits only the write unless
+ * access rules (of this or of referenced collections) or functions of `set` or `defaults` apply.
  */
 export function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
   checkPostPreconditions(request)
@@ -69,7 +69,7 @@ export const readableReplay =
   }
 
 interface NewRow {
-  /** Returns the values to store; runs in the transaction, because they may include numbers from counters. */
+  /** Returns the values to store; called in the transaction, because they may include numbers from counters. */
   values: (tx: Queryable) => Promise<Values>
   now: string
   access: RowAccess | undefined

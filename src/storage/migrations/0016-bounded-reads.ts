@@ -11,7 +11,7 @@ export async function boundedReads(db: Kysely<unknown>): Promise<void> {
     sql`create index tasks_owner_type on tasks (owner_client, owner_subject, report_type, created_at, id)`,
     sql`create index tasks_owner_type_status on tasks
       (owner_client, owner_subject, report_type, status, created_at, id)`,
-    // Most entries have no target.
+    // A partial index, because most entries have no target.
     sql`create index audit_target on audit_entries (target, sequence) where target is not null`,
     sql`create index audit_event_client on audit_entries (event, client_id, sequence)`,
     sql`create index webhooks_owner on webhooks (owner_client, owner_subject, created_at, id)`,

@@ -82,7 +82,7 @@ function isSystemValue(name: string, value: unknown): boolean {
 }
 
 /**
- * Returns a line for each declared uniqueness that existing rows violate. Call it after the companion columns are
+ * Returns a line for each `unique` declaration that existing rows violate. Call it after the companion columns are
  * filled.
  */
 export async function duplicateValues(tx: Queryable, of: AdoptedTable): Promise<string[]> {

@@ -47,7 +47,7 @@ export async function findSteps(tx: Queryable, engine: Engine, tables: readonly 
     const before = record?.columns ?? []
     const known = withStoredNames(declared, before)
     if (declared.changes === undefined || record?.text === JSON.stringify(recordOf(known))) continue
-    // The values of new fields in such a table are computed when it is adopted.
+    // The table has not been adopted yet; adoption computes the values of its new fields.
     if (declared.overlay !== undefined && record === undefined) continue
     const existing = await readTable(tx, engine, declared.name, before)
     steps.push(...(await dataStepsOf(tx, withStoredNames(declared, before, existing.types), existing)))

@@ -4,7 +4,7 @@ import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 /** A column as declared when its table was last reconciled. */
 export type RecordedColumn = Omit<ResourceColumn, 'sql'>
 
-/** What is recorded about a table. */
+/** The record of a table from its last reconciliation. */
 export interface TableRecord {
   /** The columns as JSON text. */
   text: string

@@ -79,9 +79,9 @@ async function dropColumns(tx: Queryable, engine: Engine, table: ResourceTable):
 const isFile = ({ kind }: { kind: string }) => kind === 'file'
 
 /**
- * Releases the files of a table that its columns no longer refer to: of rows, and of deleted rows that can be restored.
- * A column refers to one file with the digest that it contains. The next sweep removes the files from the store.
- * Returns a comment if there are any.
+ * Releases the stored files of a table that no row and no restorable deleted row refers to anymore. A cell refers to a
+ * file by its digest, and to only one file with that digest. Returns a comment if there are any. The next sweep deletes
+ * the files.
  */
 async function releaseLostFiles(
   tx: Queryable,
@@ -102,7 +102,7 @@ async function releaseLostFiles(
   const position = sql`select count(*) from stored_files as f where f.table_name = stored_files.table_name
     and f.row_id = stored_files.row_id and f.state = stored_files.state and f.sha256 = stored_files.sha256
     and f.key <= stored_files.key`
-  // The id of the row of an upload can be empty, so it is cast only for files that belong to a row.
+  // An upload can have an empty row id, so only the ids of files that belong to a row are cast.
   const needed = sql`case state when 'stored' then (${inRow}) when 'kept' then (${inDeletedRow}) end`
   const released = await tx
     .updateTable('storedFiles')

@@ -55,8 +55,8 @@ export async function reconcile(
     const filled = new Set([...prepared, ...adoption.filled.map((column) => `${table.name}.${column}`)])
     const changes = await changesOf(tx, engine, table, existing, filled)
     mismatches.push(...changes.mismatches)
-    // After a mismatch, everything is rolled back. Only check the remaining tables, so that all mismatches are reported
-    // at once.
+    // After a mismatch, everything is rolled back, so only check the remaining tables, to report all mismatches at
+    // once.
     if (mismatches.length > 0) continue
     const applied = await apply(tx, engine, table, changes, now)
     const done = [...adoption.executed, ...renames(table, existing), ...applied, ...(await fillBlanks(tx, table))]
