@@ -39,8 +39,8 @@ export function rowAccess(definition: Definition, { db, now, givenClaims }: RowA
 }
 
 /**
- * Returns a function that turns a stored receiver into a caller. The caller has the scopes that the client still has
- * and that the user's role can still grant; it has none if the user was deleted.
+ * Returns a function that converts a stored event receiver to a caller. The caller has the scopes that the client still
+ * has and that the user's role still allows; it has none if the user was deleted.
  */
 export function storedCallers(db: Database, factsOf: (caller: Caller) => Promise<CallerFacts>) {
   return async (stored: EventReceiver): Promise<Caller> => {

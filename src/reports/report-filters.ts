@@ -15,11 +15,11 @@ export interface ReportFilter {
   /** Whether the column holds case-folded text. */
   folded: boolean
   /**
-   * Set for a decimal: its format. The `type` is then `string`, and the `column` is an integer without the decimal
-   * point.
+   * The format of a decimal; undefined for other types. The `type` of a decimal is `string`, and its `column` is an
+   * integer without the decimal point.
    */
   decimal?: DecimalForm
-  /** Set for a column with UUIDs, whose `type` is `string`. */
+  /** True for UUIDs, whose `type` is `string`. */
   isUuid?: true
 }
 

@@ -35,7 +35,7 @@ export interface ReportsOptions {
 
 type Schemas = { params?: TSchema; querystring?: TSchema; body?: TSchema; response: object }
 
-/** Returns a report route's schema. */
+/** Returns the schema of a report route, with its operation id and summary. */
 export const about = <T extends Schemas>(operationId: string, summary: string, schemas: T) => ({
   operationId,
   summary,

@@ -83,7 +83,7 @@ const completed = {
 const ownerOf = (description: string) =>
   Type.Optional(Type.String({ description: `${description}; only in lists with \`owner=all\`` }))
 
-/** A task's representation. */
+/** A report task, as returned by the API. */
 export const TaskView = partialSchema(
   Type.Object({
     taskId: Type.String(),

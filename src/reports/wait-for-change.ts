@@ -115,7 +115,7 @@ export function watchTasks({ states, later, perAccount = defaultWaitersPerAccoun
  * Returns the task. With `Prefer: wait` (RFC 7240 §4.3), waits until the task has finished or the time is up; with
  * If-None-Match, waits only until its next change. Does not wait if the task has finished, or if the client's entity
  * tag shows that it missed a change. If the account or the process has too many waiting requests, ignores the
- * preference (RFC 7240 §2): returns the task immediately, without `Preference-Applied`.
+ * preference (RFC 7240 §2) and omits `Preference-Applied`.
  */
 export async function waitForChange(
   task: Task,
@@ -139,7 +139,7 @@ export async function waitForChange(
   return read()
 }
 
-/** Returns the condition to wait for: any change if the client sent an entity tag, otherwise the end of the task. */
+/** Returns the condition to wait for: any change if the client sent an entity tag, otherwise the task's completion. */
 function awaited({ revision }: Task, { headers }: FastifyRequest): IsMet {
   if (headers['if-none-match'] === undefined) return ({ isFinished }) => isFinished
   return (state) => state.revision !== revision

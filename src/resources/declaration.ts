@@ -51,17 +51,14 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   body: B
   /** The body that clients send: fields with a default are optional. */
   input: TObject
-  /** The body of a POST: the input without file fields and those of `set`; the fields of `defaults` are optional. */
+  /** The body of a POST: the input without files and the fields of `set`; the fields of `defaults` are optional. */
   creation: TObject
-  /**
-   * The body of a PUT: like `patchable`, but write-only fields, immutable fields and those of `defaults` are optional.
-   */
+  /** The body of a PUT: `patchable`, with write-only fields, immutable fields and the fields of `defaults` optional. */
   replacement: TObject
-  /** The input without file fields and those of `set`, which bodies cannot change. */
+  /** The input without file fields and the fields of `set`, which bodies cannot change. */
   patchable: TObject
   /** The column type of each field. */
   kinds: Readonly<Record<string, ColumnKind>>
-  /** The computed and derived fields. */
   computed: DeclaredComputed
   publicRead: boolean
   filters: readonly string[]
@@ -83,7 +80,7 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   claims: ClaimsOf<object>
   /** The users declared in the same `plinth()`, if any; the service must have the same users. */
   users?: object | undefined
-  /** The access rules; without them, scopes alone decide. */
+  /** The access rules; without them, only scopes restrict access. */
   access?: DeclaredAccess
   /** Which rows cannot be changed or deleted. */
   locked?: DeclaredLock
@@ -122,7 +119,7 @@ export interface CollectionOptions {
   files?: FileStorage | undefined
   /** The author's code; undefined if the service has none. */
   code?: AuthorCode | undefined
-  /** All resources of the service, in declaration order, and those of this version; by default, only this one. */
+  /** All resources of the service in declaration order, and those in this version; by default, only this resource. */
   related?: Related | undefined
   feed?: ChangeFeed | undefined
   /** Reads the facts about a caller that access rules use. */

@@ -31,7 +31,7 @@ const noClaims = () => ({})
 
 /** What `plinth()` passes to a resource in addition to the options of `collection()`. */
 export interface ResourceContext {
-  /** The claims of `plinth()`. */
+  /** The claims function passed to `plinth()`. */
   claims?: ClaimsOf<object>
   /** The users declared in `plinth()`, on which its claims depend. */
   users?: object | undefined

@@ -51,7 +51,6 @@ function integerAt(text: string, from: number): number | undefined {
   return value
 }
 
-/** Every type of id. */
 export const idTypes: Readonly<Record<IdType, IdTypeEntry>> = {
   integer: {
     schema: (description) =>

@@ -94,7 +94,7 @@ export function lister(
 
 const lastChange = ({ changes }: Rows): number | null => changes?.last() ?? null
 
-/** What `expand` adds to a page. */
+/** How `expand` adds related rows to a page. */
 interface Included {
   expansion: Expand | undefined
   readableRelated: ReadableRows | undefined

@@ -79,7 +79,10 @@ export function representation(
   return partialSchema(Type.Object(properties), examples.length > 0 ? { examples } : {})
 }
 
-/** Returns the schemas of the members that `expand` adds: rows as the lists of their collections show them. */
+/**
+ * Returns the schemas of the members that `expand` adds. They contain rows in the form of their collection's list
+ * items.
+ */
 function membersOf(relations: readonly Relation[]): Record<string, TSchema> {
   const members = relations.map(({ name, declaration, isMany }) => {
     const { whole } = representation(declaration, declaration.listed) as unknown as { whole: TSchema }

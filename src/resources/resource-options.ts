@@ -23,7 +23,10 @@ export interface ResourceOptions<
   Derived extends DerivedSchemas = DerivedSchemas,
   Ids extends IdType = IdType,
 > {
-  /** Such as `/notes`; the name after the slash also determines the scopes (`notes:read`), the report and the table. */
+  /**
+   * The path, such as `/notes`; the name after the slash also determines the scopes (`notes:read`), the report and the
+   * table.
+   */
   path: `/${string}`
   /** The singular in camelCase, used in event types: `note` for `note.created`. */
   noun: string
@@ -75,8 +78,8 @@ export interface ResourceOptions<
   access?: Access<FieldsOf<B, Ids>, Claims, Role, RelatedFields<B, Ids>>
   /**
    * The rows that refuse PUT, PATCH and DELETE with 409: those whose stored values meet this condition, such as `{
-   * status: 'paid' }` or `{ customer: { closed: true } }`. A change may bring a row into this state, but no change to
-   * the row can end it.
+   * status: 'paid' }` or `{ customer: { closed: true } }`. A change to a row can lock it, but no change to it can
+   * unlock it.
    */
   locked?: Condition<FieldsOf<B, Ids> & { createdBy: string }, RelatedFields<B, Ids>>
   /**

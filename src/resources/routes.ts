@@ -20,7 +20,7 @@ import { listOrStream, rowOrStream, streamConfig } from './streams/routes.ts'
 import type { BodyRequest, RowRequest } from './writes/change.ts'
 import { create, patch, readableReplay, removeRow, replace } from './writes/writes.ts'
 
-/** Returns the parts that every route of a resource has, such as its URL, scope, cacheability and operation id. */
+/** Returns the options that all routes of a resource have, such as URL, scope, cacheability and operation id. */
 function route(served: Served, operation: CollectionOperation, method: string, title: string) {
   const { declaration, publicRead, relations } = served
   const { path, name, noun, writers } = declaration

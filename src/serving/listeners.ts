@@ -25,7 +25,7 @@ export interface ListenersOptions
   /** This thread, if other threads of the process listen on the same ports; otherwise null. */
   thread: Pick<ThreadContext, 'number'> | null
   app: FastifyInstance
-  /** Null if this process listens. */
+  /** The source of connections that another process accepts; null if this process listens. */
   connections: Connections | null
   /** Aborted when the service begins to stop. */
   stopping: AbortController
@@ -36,7 +36,6 @@ export interface ListenersOptions
   onError: (error: unknown, what: string) => void
 }
 
-/** The service's listeners. */
 export interface Listeners {
   open: () => Promise<void>
   /**

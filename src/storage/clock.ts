@@ -13,7 +13,7 @@ const noticeMs = 60_000
 /** Severity of the difference between this machine's clock and the database's clock. */
 type Drift = 'none' | 'tolerable' | 'unusable'
 
-/** The argument of `onDrift`. */
+/** The result of a clock comparison, as passed to `onDrift`. */
 export interface DriftNotice {
   drift: Drift
   /** How far this machine's clock is ahead of the database's clock; negative if it is behind. */

@@ -13,7 +13,7 @@ import type { DeletedRow } from './tables/resources.ts'
 /** A column of deleted rows. A cell counts as null if it was stored with a kind other than `kind`. */
 export interface KeptColumn {
   type: CellCast
-  /** Undefined for columns whose kind never changes. */
+  /** The column's current kind; undefined if the kind never changes. */
   kind?: string
 }
 

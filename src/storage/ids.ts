@@ -23,7 +23,7 @@ export type IdType = 'integer' | 'uuid'
 /** The id of a row; UUIDs are in canonical lower case. */
 export type RowId = number | string
 
-/** The values of an id type. */
+/** The JavaScript type of ids of an id type. */
 export type IdOf<Ids extends IdType> = Ids extends 'uuid' ? string : number
 
 /** Returns the id, or 0 (never a row's id) if it is an integer too large for PostgreSQL's columns. */
@@ -44,7 +44,7 @@ export const compareIds = (one: RowId, other: RowId): number => (one < other ? -
 export const iso = (ms: number): string => new Date(ms).toISOString()
 
 /**
- * Masks for the 74 random bits of a UUID version 7 (12 in `rand_a`, 62 in `rand_b`), and for those in `rand_b` alone.
+ * Masks for the 74 random bits of a UUID version 7 (12 in `rand_a`, 62 in `rand_b`), and for only the bits in `rand_b`.
  */
 const maxTail = (1n << 74n) - 1n
 const randB = (1n << 62n) - 1n

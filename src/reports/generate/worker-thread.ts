@@ -13,7 +13,6 @@ export interface ThreadUrls {
   resultsUrl: string
 }
 
-/** A thread's input. */
 export type RenderThreadData = ThreadUrls & { order: RenderJob }
 export type RenderMessage =
   | { progress: number }
@@ -51,8 +50,8 @@ export const reporting =
 const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
 
 /**
- * Small, so that garbage is collected early: a report needs only its current page. A thread that exceeds the limit ends
- * without affecting the process.
+ * Small, so that garbage is collected early: a report needs only its current page. A thread that exceeds the limit is
+ * terminated without affecting the process.
  */
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 }
 

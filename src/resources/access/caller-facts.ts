@@ -7,7 +7,7 @@ const maxCached = 10_000
 
 type User = NonNullable<CallerFacts['user']>
 
-/** Reads what is known about a user; undefined if the user does not exist. */
+/** Reads the facts about a user; undefined if the user does not exist. */
 export type ReadUser = (id: number) => Promise<User | undefined>
 
 export interface CallerFactsOptions {
@@ -23,8 +23,8 @@ interface Cached {
 }
 
 /**
- * Returns the function that reads what is known about a caller. It caches results for five seconds, so a change to
- * the user's role or fields or to the client's labels takes effect within that time.
+ * Returns the function that reads the facts about a caller. It caches results for five seconds, so a change to the
+ * user's role or fields or to the client's labels takes effect within that time.
  */
 export function callerFacts({ db, now, readUser = userReader(db) }: CallerFactsOptions) {
   const cached = new Map<string, Cached>()

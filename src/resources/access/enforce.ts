@@ -15,7 +15,7 @@ import { type AccessOf, accessFor, allOf, type CallerFacts, type Reach, type Row
 interface Evaluated {
   access: RowAccess
   scopes: ReadonlySet<string>
-  /** Null if no condition compares with `'today'`. */
+  /** The day, such as `2026-03-01`, if a condition compares with `'today'`; otherwise null. */
   day: string | null
 }
 

@@ -80,7 +80,6 @@ const ItemResult = Type.Object({
 
 export type BatchItemResult = Static<typeof ItemResult>
 
-/** Returns the schema of a batch response. */
 export const batchResult = (collections: readonly Declaration[]) =>
   Type.Object(
     { items: Type.Array(ItemResult, { description: 'The results, in the order of the items' }) },

@@ -8,7 +8,6 @@ import type { Presenter } from './present.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
-/** Identifies a row. */
 export interface RowKey {
   table: string
   id: RowId

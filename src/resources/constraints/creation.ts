@@ -52,7 +52,7 @@ export type SetValues<
     | ((context: CreationContext<Claims, Role>) => ValueOrPromise<Value<B, F, Ids> | null | undefined>)
 }
 
-/** The names of the fields to which `set` and `defaults` give values; used only for type inference. */
+/** The names of the fields that `set` and `defaults` fill in; used only for type inference. */
 export interface GivenFields<Set extends string, Defaulted extends string> {
   set?: { readonly [F in Set]?: unknown }
   defaults?: { readonly [F in Defaulted]?: unknown }
@@ -82,7 +82,7 @@ export function creationErrors({ body, set = {}, defaults = {}, unique }: Declar
 }
 
 /**
- * Returns the errors in the value that `option` gives to a field. The field's schema may have a default only if
+ * Returns the errors in the value that `option` assigns to a field. The field's schema may have a default only if
  * `overrides` is set.
  */
 export function valueErrors(
@@ -113,7 +113,7 @@ export function withCreation(body: TObject, set: CheckedValues): TObject {
   )
 }
 
-/** Returns the body schema of a POST: without the fields of `set`, and with those of `defaults` optional. */
+/** Returns the body schema of a POST: without the fields of `set`, and with the fields of `defaults` optional. */
 export function creationOf(input: TObject, set: CheckedValues, defaults: CheckedValues): TObject {
   if (Object.keys(defaults).length === 0) return withoutSet(input, set)
   const documented = withProperties(input, (field, schema) => {

@@ -57,8 +57,8 @@ export function withKeptFields({ body, writeOnly = [], immutable = [] }: Declare
 }
 
 /**
- * Returns the body schema of a PUT, in which the kept fields are optional. If there are none, returns the schema
- * unchanged.
+ * Returns the body schema of a PUT, in which fields that keep their values may be omitted; returns the same schema if
+ * there are none.
  */
 export function replacementOf(input: TObject, kept: readonly string[]): TObject {
   const required = input.required?.filter((field) => !kept.includes(field)) ?? []
@@ -73,8 +73,8 @@ export const patchOf = ({ input, patchable, replacement }: Declaration): TSchema
   Object.assign(Type.Object({}), input === replacement ? {} : { whole: patchable })
 
 /**
- * Returns the fields that keep their values if a PUT omits them: those that the caller cannot see or change, and those
- * of `defaults`.
+ * Returns the fields that keep their values if a PUT omits them: fields that the caller cannot see or change, and the
+ * fields of `defaults`.
  */
 export function keptFields(declaration: Declaration, caller: Caller, id: RowId): readonly string[] {
   const { hides, writeOnly, immutable, set, defaults, files, writers, view, kinds } = declaration

@@ -4,7 +4,7 @@ import type { ConditionField, ConditionFields, ConditionRelations } from '../con
 
 /** The `locked` option, with the fields and relations that its condition can name. */
 export interface DeclaredLock {
-  /** Undefined if rows are locked only together with the rows that they refer to. */
+  /** The declared condition; undefined if rows are locked only together with the rows that they refer to. */
   condition: unknown
   fields: ConditionFields
   relations: ConditionRelations

@@ -89,7 +89,7 @@ function validValues(served: Served, row: Row): Values {
   try {
     return validated(served, row)
   } catch (error) {
-    // A missing field or a wrong type in a body gets a 400, but this request has no body.
+    // In a body, a missing field or a wrong type results in a 400, but this request has no body.
     if (!(error instanceof Problem)) throw error
     throw new Problem('VALIDATION_ERROR', 'The deleted resource no longer satisfies the rules for its fields', {
       ...(error.errors && { errors: error.errors }),

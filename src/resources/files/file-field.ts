@@ -55,7 +55,6 @@ export interface FileValue {
 
 const fileOf = (schema: TSchema): FileOptions | undefined => (schema as { '~file'?: FileOptions })['~file']
 
-/** Returns the file fields of a body. */
 export const fileFieldsOf = ({ properties }: TObject): FileField[] =>
   Object.entries(properties as Record<string, TSchema>).flatMap(([field, schema]) => {
     const options = fileOf(schema)

@@ -10,7 +10,7 @@ import { fileIn } from './change-file.ts'
 import type { FileValue } from './file-field.ts'
 import type { Upload } from './upload.ts'
 
-/** A file of a form, in the store. */
+/** A file of a form, already in the store. */
 export interface ReceivedFile {
   field: string
   value: FileValue

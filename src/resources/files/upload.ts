@@ -88,7 +88,7 @@ export async function receiveFile(target: UploadTarget, chunks: AsyncIterable<Bu
   }
 }
 
-/** The row id in the record of an upload whose row does not exist yet; no row has it. */
+/** Recorded in place of the row id if the row of an upload does not exist yet; never the id of a row. */
 const unknownId = ''
 
 async function copy(target: UploadTarget, chunks: AsyncIterable<Buffer>, key: string, writer: ResultWriter) {

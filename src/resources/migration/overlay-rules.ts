@@ -16,7 +16,9 @@ interface OverlayOptions {
 }
 
 const nameForm = /^[a-z][a-z0-9_]*$/
-/** PostgreSQL truncates names at 63 bytes; the longest name derived from the table alone is `<table>_created_at`. */
+/**
+ * PostgreSQL truncates names at 63 bytes; the longest name that is derived from only the table is `<table>_created_at`.
+ */
 const maxNameBytes = 52
 /** The longest index names are `<table>_<column>_key`. */
 const maxTableAndColumnBytes = 58

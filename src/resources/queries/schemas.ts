@@ -38,8 +38,8 @@ export function comparisonSchemas(
 }
 
 /**
- * Returns the schema of a parameter with an operator or on a related row. The parameter is documented unless generated
- * clients would give it the name of another parameter.
+ * Returns the schema of a parameter with an operator or on a related row. The parameter is documented unless its name
+ * in generated clients would conflict with another parameter's.
  */
 export const documentedText = (name: string, schema: object, others: readonly string[]) =>
   asText(isNameTaken(name, others) ? undocumented : documentedAs(schema))
@@ -48,8 +48,8 @@ export const documentedText = (name: string, schema: object, others: readonly st
 const asText = (documented: { $defs: object }) => Type.Optional(Type.String(documented))
 
 /**
- * Returns true if generated clients, which remove brackets and dots, would give two different parameters one name:
- * `due[after]` and `dueAfter`.
+ * Returns true if two different parameters, such as `due[after]` and `dueAfter`, would have the same name in generated
+ * clients, which remove brackets and dots.
  */
 const isNameTaken = (name: string, others: readonly string[]) =>
   others.includes(name.replace(/[[.](\w)/g, (_, first: string) => first.toUpperCase()).replace(']', ''))

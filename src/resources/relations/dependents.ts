@@ -15,7 +15,7 @@ import type { Announce, RowHooks } from '../writes/hooks.ts'
 import type { Deletion, KeepRows, OnDelete } from './reference.ts'
 import type { Child } from './relations.ts'
 
-/** A collection, with what is needed to delete its rows. */
+/** A collection, with the context for deleting its rows. */
 export interface Removable {
   declaration: Declaration
   rows: Rows
@@ -26,9 +26,9 @@ export interface Removable {
   children: readonly Child[]
   /** Maintains the sums and counts that include its rows; undefined if there are none. */
   totals: TotalsUpdater | undefined
-  /** Undefined if its rows are never locked. */
+  /** Refuses to change locked rows; undefined if rows are never locked. */
   lock: LockCheck | undefined
-  /** Undefined if the deletion of its rows is final. */
+  /** Stores deleted rows so that they can be restored; undefined if deletions are final. */
   keep: KeepRows | undefined
 }
 

@@ -43,7 +43,6 @@ interface Channel {
   pending: Pending[]
 }
 
-/** Creates an empty set of channels. */
 export function channels(): Channels {
   const all = subscribers()
   const byKey = new Map<unknown, Channel & { close: () => void }>()

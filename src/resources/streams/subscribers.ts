@@ -11,7 +11,7 @@ export interface Change {
   eventId: string
   change: LoggedChange['change']
   rowId: string
-  /** Null if the row did not exist, or if the log does not contain it. */
+  /** The row before the change; null if it did not exist or is not in the log. */
   before: Facts | null
   after: Facts | null
   /** The text of the event for each `shape`: streams with the same shape share it. */
@@ -55,7 +55,6 @@ export interface Subscribers {
   nouns: () => string[]
 }
 
-/** Creates an empty set of subscribers. */
 export function subscribers(): Subscribers {
   const registries = new Map<string, Registry>()
   return {
@@ -131,7 +130,7 @@ export async function positionOf(log: ChangeLogReader, eventId: string) {
   return at === undefined ? undefined : log.find(Number(at), tag)
 }
 
-/** Returns a logged change. */
+/** Converts a log entry to a change, whose rows are parsed on first use. */
 export function changeOf(logged: LoggedChange): Change {
   const { at, change, id, before, after } = logged
   return { at, eventId: eventIdOf(logged), change, rowId: String(id), before, after, texts: new Map() }

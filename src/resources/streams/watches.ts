@@ -16,7 +16,6 @@ export interface WatchesOptions extends WatchOptions {
 /** The minimum age at which a watch is renewed. It can be this long because a watch outlasts the history. */
 const renewEveryMs = 30_000
 
-/** Creates the watches of a process. */
 export function watchesOf({ onGap, ...options }: WatchesOptions): Watches {
   const watched = new Map<string, { since: number; renewedAtMs: number }>()
   const ensure = async (noun: string) => {

@@ -92,7 +92,7 @@ function bodiesOf(own: Declaration, options: CheckedView, names: FieldNames) {
   const unsent = { ...set, ...Object.fromEntries(unsendable.map((member) => [member, undefined])) }
   const kept = [...writeOnly, ...own.immutable.map(memberOf), ...Object.keys(defaults)]
   return {
-    // The examples keep hidden values, which links may use.
+    // Examples include the values of hidden fields, because links may use them.
     body: renamedSchema(own.body, names, (example) => keyed(example, memberOf)),
     shownBody: renamedSchema(own.shownBody, names, (example) => keyed(example, memberOf)),
     input,

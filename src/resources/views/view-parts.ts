@@ -33,7 +33,7 @@ export function viewParts(view: ViewOf<Declaration>, { announce, totals, lock, g
         record(tx, { ...about, fields: fields.map((field) => ownOf(field) ?? field), values: toOwn(values) }),
     }),
   }
-  // A collection may have totals over its own rows. The updated rows then get the names of the view.
+  // A collection may have totals over its own rows. The updated rows are then converted to the view's names.
   const settling =
     (settle: Settle): Settle =>
     async (...by) =>

@@ -3,7 +3,7 @@ import type { Queryable } from '../../storage/database.ts'
 import type { RowId } from '../../storage/ids.ts'
 import type { Row, Rows } from '../../storage/rows/rows.ts'
 
-/** The type of a change, as in event types. */
+/** The last part of an event type, such as `note.created`. */
 export type ChangeType = 'created' | 'updated' | 'deleted'
 
 type AnyRow = Row | Pick<Row, 'id'>
@@ -21,7 +21,6 @@ export type Announce = (
   subscribed?: number,
 ) => Promise<void>
 
-/** Identifies a row in any table. */
 interface RowKey {
   table: string
   id: RowId
@@ -49,7 +48,7 @@ export interface WriteUnit {
 export interface WriteBy {
   caller: Caller
   now: string
-  /** Undefined for a single write in a service without code. */
+  /** The transaction's unit; undefined for a single write in a service without code. */
   unit?: WriteUnit | undefined
 }
 

@@ -22,7 +22,6 @@ const guarded = <T>({ guard }: Served, tx: Queryable, change: GuardedChange, run
 export const present = (values: Values): Values =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 
-/** A change to one row. */
 export interface RowChange {
   id: RowId
   values: Values
@@ -113,7 +112,7 @@ interface Addition extends Deletion {
 
 /**
  * Inserts a row and runs all steps of a creation: hooks, references, totals, access rules, locks and event. `insert`
- * stores the values that the hook `creating` returned.
+ * receives the values after the hook `creating`.
  */
 export async function addRow(
   served: Served,

@@ -70,9 +70,9 @@ export interface Reencrypting {
 }
 
 /**
- * Re-encrypts the values of a column that other data keys encrypted, in batches with one transaction each, and returns
- * their number. Skips rows that other transactions have locked, so that no request waits for more than one batch and
- * nothing can deadlock. Throws if a value cannot be decrypted.
+ * Re-encrypts a column's values that are encrypted with other data keys, in batches with one transaction each, and
+ * returns their number. Skips rows locked by other transactions, so that no request waits for more than one batch and
+ * no deadlock can occur. Throws if a value cannot be decrypted.
  */
 export async function reencrypt(db: Database, column: SealedColumn, options: Reencrypting): Promise<number> {
   let count = 0

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Gives every list an index that covers both its filter and its order, and every sweep an index that starts with the
- * rows that are due. The cost of a request then does not grow with the number of rows that a client owns.
+ * Adds an index for every list, on both its filter and its order, and for every sweep, starting with the rows that are
+ * due. The cost of a request then does not grow with the number of rows that a client owns.
  */
 export async function boundedReads(db: Kysely<unknown>): Promise<void> {
   await deliveries(db)

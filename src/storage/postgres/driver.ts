@@ -62,8 +62,8 @@ export async function openPostgres(
   const pool = (max: number) =>
     openPool(poolerUrl === null ? { ...ofServer, max } : { ...ofPooler, connectionString: poolerUrl, max }, names)
   const [main, reservedPool] = [pool(shareOf(poolSize)), pool(shareOf(maxConnections.reserved))]
-  // Scans have their own connections, so they delay nothing else. These connections bypass the pooler, because scans
-  // need session settings and are cancelled by process id.
+  // Scans have their own connections, so they do not delay other statements. These connections bypass the pooler,
+  // because scans need session settings and are cancelled by process id.
   const scanPool = openPool({ ...ofServer, options: scanOptions, max: shareOf(maxConnections.scans) }, names)
   if (poolerUrl === null) await main.query('select 1')
   else

@@ -13,7 +13,7 @@ const postgresUnavailable =
 /** An arbitrary number, identical on every node. */
 const migrationLock = 5_470_112
 
-/** The value of the last of `scale` decimal places. */
+/** The value of one unit in the last decimal place, such as 0.01 for a scale of 2. */
 const unitOf = (scale: number) => sql.raw(scale === 0 ? '1' : `0.${'1'.padStart(scale, '0')}`)
 
 const capacities: Readonly<Record<string, Capacity>> = {

@@ -9,7 +9,7 @@ const types: pg.CustomTypesConfig = {
 
 interface Timeouts {
   connectionTimeoutMillis: number
-  /** The limit that the server enforces. */
+  /** The statement timeout that the server enforces, in ms. */
   statement_timeout: number
   /**
    * How long to wait for a response. Longer than the server's limit, so that a responsive server reports the timeout
@@ -65,7 +65,7 @@ export function openPool(
 function ignoreRollbackWhenBroken(client: pg.PoolClient): void {
   const query = client.query.bind(client) as (...args: unknown[]) => unknown
   let isBroken = false
-  // Without a listener, an error on a connection that is checked out would end the process.
+  // Without a listener, an error on a connection that is checked out would crash the process.
   client.on('error', () => {
     isBroken = true
   })

@@ -14,7 +14,7 @@ const settings = {
 /** Opens a PostgreSQL snapshot: a repeatable-read transaction, read with COPY, the fastest way to export rows. */
 export async function postgresSnapshot(url: string): Promise<Snapshot> {
   const client = new pg.Client({ connectionString: url, ...settings })
-  // The running query reports a broken connection; without a listener the process would exit.
+  // The running query reports a broken connection; without a listener, the error would crash the process.
   client.on('error', () => {})
   await client.connect()
   await client.query('begin isolation level repeatable read read only')

@@ -52,7 +52,10 @@ export function createTableStatements(tx: Queryable, engine: Engine, table: Reso
   return [create.compile().sql, ...indexes, ...tuples, ...times]
 }
 
-/** Returns the statement that adds a field's column. Existing rows get the `constant`, if there is one. */
+/**
+ * Returns the statement that adds a field's column, with the `constant` (if there is one) as the value of existing
+ * rows.
+ */
 export function addColumnStatement(
   tx: Queryable,
   engine: Engine,
@@ -73,7 +76,7 @@ export function addColumnStatement(
     .compile().sql
 }
 
-/** Returns the statement that adds a bookkeeping column. Existing rows get the value. */
+/** Returns the statement that adds a bookkeeping column, with a value for existing rows. */
 export const addSystemColumnStatement = (
   tx: Queryable,
   table: string,

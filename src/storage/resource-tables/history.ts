@@ -14,7 +14,7 @@ export function labelOf(tables: readonly ResourceTable[], version: string | unde
   return { version: version ?? digest, digest }
 }
 
-/** Returns the number of rows stated in a comment. */
+/** Parses the number of rows from a comment; 0 if there is none. */
 const rowsOf = (line: string) => Number(/ (\d+) rows?\b/.exec(line)?.[1] ?? 0)
 
 /** Records finished changes to a table: statements, and comments about changed rows. */

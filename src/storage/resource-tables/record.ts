@@ -13,7 +13,7 @@ export interface TableRecord {
   isAdopted: boolean
 }
 
-/** Returns what is recorded about a table, so that a later start can detect changes to the declaration. */
+/** Returns the columns to record for a table, from which a later start detects changes to the declaration. */
 export const recordOf = ({ columns }: ResourceTable): RecordedColumn[] => columns.map(({ sql: _, ...column }) => column)
 
 /** Reads the record of a table; undefined if there is none. */

@@ -8,8 +8,8 @@ import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 import type { TableChanges } from './schema-diff.ts'
 
 /**
- * Returns the changes, extended by the statements that make the foreign keys of existing columns match the declaration,
- * and by mismatches.
+ * Returns the changes with two additions: statements that make the foreign keys of existing columns match the
+ * declaration, and mismatches.
  */
 export async function diffReferences(
   tx: Queryable,

@@ -79,9 +79,8 @@ async function dropColumns(tx: Queryable, engine: Engine, table: ResourceTable):
 const isFile = ({ kind }: { kind: string }) => kind === 'file'
 
 /**
- * Releases the stored files of a table that no row and no restorable deleted row refers to anymore. A cell refers to a
- * file by its digest, and to only one file with that digest. Returns a comment if there are any. The next sweep deletes
- * the files.
+ * Releases the stored files of a table that no row and no restorable deleted row refers to anymore; each cell refers to
+ * one file with its digest. The next sweep deletes the files. Returns a comment if there are any.
  */
 async function releaseLostFiles(
   tx: Queryable,

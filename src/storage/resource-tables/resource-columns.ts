@@ -6,7 +6,7 @@ export type SqlType = 'text' | 'key' | 'bigint' | 'double precision' | 'smallint
 
 /** The column that stores one field of a declared resource. */
 export interface ResourceColumn {
-  /** The SQL name. */
+  /** The column name in the database. */
   name: string
   /** The field, if the column's name is not the field's name in snake case. */
   field?: string
@@ -38,7 +38,7 @@ export interface ResourceColumn {
 /** The rows that a sum or count covers: those in a table that refer to the row with the total. */
 export interface TotalSource {
   table: string
-  /** The column that refers to the row. */
+  /** The column that refers to the row with the total. */
   reference: string
   /** The column that is summed; null for a count. */
   column: string | null
@@ -74,7 +74,6 @@ export interface SchemaChanges {
 
 /** Fields that must be unique in combination. */
 export interface UniqueTuple {
-  /** The name of the index. */
   index: string
   fields: readonly string[]
   /** The columns of the index, as returned by `comparedColumn`. */
