@@ -106,7 +106,7 @@ export async function releaseFile(tx: Queryable, owner: FileOwner, sha256: strin
 
 const unused = (nowMs: number) => ({ state: 'unused', removeAt: iso(nowMs + unusedMs) }) as const
 
-/** The files of several rows that are in this state. */
+/** The files of several rows, restricted to one state. */
 interface FilesOfRows {
   table: string
   ids: readonly RowId[]

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from './database.ts'
 
-/** Maximum number of rows that a sweep deletes in one transaction. On SQLite, all other writes wait for its end. */
+/** Maximum number of rows that a sweep deletes in one transaction. On SQLite, all other writes wait until it ends. */
 export const maxSwept = 100
 
 const [minPauseMs, maxPauseMs] = [5, 200]
@@ -79,7 +79,7 @@ export interface Swept {
   ms: number
 }
 
-/** Removes expired rows; resolves to their number. */
+/** Removes expired rows; resolves with their number. */
 type Sweep = () => Promise<number>
 
 interface Sweeping {

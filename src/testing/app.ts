@@ -46,7 +46,7 @@ const baseUrl = 'https://plinth.test'
 const version = 'test'
 const stopMs = 5_000
 const monthSeconds = 2_592_000
-/** Finds no address for any host name, because webhook calls are captured instead of sent. */
+/** Resolves no host names, because webhook calls are captured instead of sent. */
 const lookup = async () => []
 
 /** Opens the service in this process, on a new SQLite file, with its background work and without listeners. */
@@ -57,7 +57,7 @@ async function open(options: TestAppOptions, onClose: OnClose) {
   const parts = await openTestParts(options, wakes, onClose)
   const app = await openHttp(parts, onClose)
   const work = background({ ...parts, ...startTestWork(parts, onClose), wakes })
-  // Plans the schedules.
+  // Determine when each schedule runs first.
   await work.settle()
   return { app, ...parts, ...work }
 }

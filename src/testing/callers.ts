@@ -31,7 +31,7 @@ interface Registering {
 
 const keyOf = ({ clientId, subject }: Caller) => `${clientId} ${subject}`
 
-/** The callers of a test: their tokens, and the claims that the test gives them. */
+/** The callers of a test: their tokens, and the claims that the test sets for them. */
 export function testCallers() {
   const byToken = new Map<string, Caller>()
   const claims = new Map<string, object>()

@@ -16,6 +16,6 @@ export interface ThreadContext {
   nodeId: string
   memory: ThreadMemory
   out: Output
-  /** Returns the counts of the other threads. */
+  /** Returns the metric counts of the other threads. */
   others: () => Promise<ThreadCounts[]>
 }

@@ -8,12 +8,12 @@ export interface HubOptions {
   later: (ms: number, run: () => void) => () => void
 }
 
-/** Passes a thread's question for counts to all other threads, and their answers back to that thread. */
+/** Relays a thread's request for metric counts to all other threads, and their replies back to that thread. */
 export interface Hub {
   receive: (number: number, worker: Worker, message: Extract<ThreadMessage, { event: 'question' | 'answer' }>) => void
 }
 
-/** A thread that does not answer within this time, because it hangs or is ending, is left out. */
+/** A thread that does not reply within this time, because it hangs or is exiting, is left out. */
 const limitMs = 1_000
 
 export function openHub({ others, later }: HubOptions): Hub {

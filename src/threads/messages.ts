@@ -1,6 +1,6 @@
 import type { ThreadCounts } from '../metrics/metrics.ts'
 
-/** The input with which a thread of the service starts. */
+/** The `workerData` of a service thread. */
 export interface ThreadData {
   /** At least 1. The threads that serve requests have the lowest numbers. */
   number: number
@@ -11,7 +11,7 @@ export interface ThreadData {
   /** How many threads share the connections to PostgreSQL. */
   divisor: number
   version: string
-  /** The process's terminal, which threads cannot detect themselves. */
+  /** Properties of the process's terminal, which threads cannot detect themselves. */
   terminal: { isTTY: boolean; columns: number | undefined }
 }
 

@@ -28,7 +28,7 @@ const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.
 /** After this many checks without a heartbeat, a thread counts as hung. */
 const maxMissed = 5
 const restartMs = 250
-/** How long a thread may take to end by itself after it has closed. */
+/** How long a thread may take to exit by itself after it has reported `closed`. */
 const endMs = 1_000
 
 /**

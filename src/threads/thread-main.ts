@@ -55,7 +55,7 @@ parentPort?.on('message', (message: ToThread) => {
   } else void service.then((started) => started?.close()).finally(end)
 })
 
-/** Lets the thread end when no work is left. */
+/** Stops the heartbeat and closes the port, so that the thread exits once no work is left. */
 function end() {
   clearInterval(beating)
   send({ event: 'closed' })

@@ -80,7 +80,7 @@ function rootSampler(name: string, ratio: number): Sampler {
   return name === 'always_off' ? new AlwaysOffSampler() : new TraceIdRatioBasedSampler(ratio)
 }
 
-/** Reports lost spans: those in failed exports and, at the end, all other spans that were not exported. */
+/** Reports lost spans: those in failed exports and, on close, all others that were not exported. */
 function lossReports({ monotonic, onLost }: TracingOptions) {
   let [ended, exported, reported, failed] = [0, 0, 0, 0]
   let reportedAt = Number.NEGATIVE_INFINITY

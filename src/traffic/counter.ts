@@ -30,7 +30,7 @@ export const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000]
 export const kinds = ['client', 'subject', 'address'] as const
 export type Kind = (typeof kinds)[number]
 
-/** Maximum number of keys of each kind that are counted at a time, and that are stored. */
+/** Maximum numbers of keys of each kind: counted at the same time, and stored per row. */
 const [maxKeys, maxStored] = [4_000, 500]
 /** A timer may fire up to this much early. The flush still belongs to the minute that is ending. */
 const earlyMs = minuteMs / 10

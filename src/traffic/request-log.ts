@@ -15,7 +15,7 @@ export interface RequestLogOptions {
   random: RandomBytes
   /** Called with the number of responses that were not stored. */
   onUnlogged: (count: number) => void
-  /** Called with the error if responses could not be stored; of consecutive errors, only with the first. */
+  /** Called with the error if responses could not be stored; only once for a series of consecutive errors. */
   onError: (error: unknown) => void
 }
 
@@ -32,7 +32,7 @@ export interface RequestLog {
 export const keptHours = 24
 const keptMs = keptHours * 3_600_000
 const secondMs = 1_000
-/** The responses of this many seconds are stored together, because every commit on SQLite waits for the disk. */
+/** Responses are stored in batches of this many seconds, because every commit on SQLite waits for the disk. */
 const secondsPerWrite = 5
 const rowsPerInsert = 250
 const [maxMethod, maxPath, maxText] = [20, 500, 200]

@@ -24,12 +24,12 @@ export interface Traffic {
   total: CountedResponses
   /** Busiest first, at most 100. `key` is null for all requests without a client, user or address. */
   busiest: (CountedResponses & { key: string | null; name?: string })[]
-  /** The sum of all that are not listed. */
+  /** The sum of all keys that are not listed. */
   others: CountedResponses
 }
 
 const maxListed = 100
-/** How long after the end of a minute all nodes have stored their counts. */
+/** All nodes store the counts of a minute within this time after its end. */
 const delayMs = 5_000
 
 /** Reads the busiest clients, users or addresses of the last complete minute, the last 60 minutes, or about a day. */

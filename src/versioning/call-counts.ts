@@ -80,7 +80,7 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
   })
 }
 
-/** Longer lists would not be read; operators can query the table for the full list. */
+/** Nobody would read a longer list; operators can query the table for all callers. */
 const maxListed = 1_000
 
 /** Returns the callers of each version, most recent first, with at most 1,000 callers per version. */

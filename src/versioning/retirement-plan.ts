@@ -125,7 +125,7 @@ function settingFor(lives: readonly VersionStatus[], retired: VersionStatus, suc
     const { version, deprecatedAt, sunsetAt } = life
     const status = life === retired ? 'retired' : life.status
     if (status === 'active') return []
-    // The retired version must not be a successor.
+    // Versions that name the retired version as their successor need another one.
     const next = life === retired || life.successor === retired.version ? successor : life.successor
     const dates = { ...(deprecatedAt !== null && { deprecatedAt }), ...(sunsetAt !== null && { sunsetAt }) }
     return [[version, { status, ...dates, ...(next !== null && { successor: next }) }] as const]

@@ -130,7 +130,7 @@ export function versionViews(lives: readonly VersionStatus[], calls: readonly Ve
     ...(deprecatedAt !== null && { deprecatedAt }),
     ...(sunsetAt !== null && { sunsetAt }),
     ...(successor !== null && { successor }),
-    // No callers are listed for a version that is active again.
+    // An active version may still have counts from an earlier deprecation, which are not listed.
     clients: status === 'active' ? [] : calls.filter((one) => one.version === version).map(withoutVersion),
   }))
 }

@@ -20,7 +20,7 @@ import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-col
 /** The changes that make a table match its declaration. */
 export interface TableChanges {
   statements: string[]
-  /** Columns whose default must be stored in rows without a value, after the statements have run. */
+  /** Columns whose default must be written to existing rows that have no value, after the statements have run. */
   defaults: ResourceColumn[]
   /** New columns that contain a constant in every existing row; these rows keep their revisions. */
   constants: ResourceColumn[]
@@ -128,7 +128,7 @@ async function compareColumn(comparison: Comparison, column: ResourceColumn, cha
   if (!existing.indexed.has(column.name)) changes.statements.push(...exactIndexStatements(table.name, column))
 }
 
-/** Maps kinds that are stored in the same form to one of them. */
+/** Returns the kind to compare: the same one for all kinds that are stored in the same form. */
 export const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind === 'reference' ? 'integer' : kind)
 
 function wrongType(
@@ -137,7 +137,7 @@ function wrongType(
   before: RecordedColumn | undefined,
 ) {
   const type = existing.types.get(column.name)
-  // `adopt` checks whether an adopted column can store the values.
+  // The type of an adopted column is checked by `adopt`.
   if (column.adopted && comparableKind(before?.kind ?? column.kind) === comparableKind(column.kind)) return
   const sameKind = before === undefined || comparableKind(before.kind) === comparableKind(column.kind)
   if (type === typeNameOf(column, engine) && sameKind) return

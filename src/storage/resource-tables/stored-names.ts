@@ -81,7 +81,7 @@ export function sharedColumns({ path, columns }: ResourceTable): string[] {
   })
 }
 
-/** Reads the columns that are not named after their fields, by table. */
+/** Reads the column names that differ from their fields' default column names, by table. */
 export async function readColumnNames(db: Queryable): Promise<ReadonlyMap<string, ColumnNames>> {
   const tables = await db.selectFrom('resourceTables').select(['name', 'columns']).execute()
   const named = tables.map(({ name, columns }): [string, [string, string][]] => {

@@ -32,7 +32,7 @@ export interface ChangeLogReader {
   after: (at: number) => Promise<EntryAfter[]>
   /** Returns the number of the last transaction, for `hasMore`. */
   lastCommit: () => number
-  /** Returns false if certainly no change has been logged since this transaction. */
+  /** Returns false only if no change has been logged since this transaction. */
   hasMore: (since: number) => boolean
 }
 
@@ -101,7 +101,7 @@ async function numberAll(db: Database): Promise<void> {
 }
 
 async function number(tx: Queryable): Promise<void> {
-  // The lock is taken by a separate statement, so that the next statement sees what other processes have numbered.
+  // A separate statement takes the lock, so that the next one sees the positions that other processes have assigned.
   await sql`select last from change_positions for update`.execute(tx)
   const { rows } = await sql<{ count: number }>`
     with fresh as (

@@ -14,8 +14,8 @@ export interface WatchOptions {
 const marginMs = 60_000
 
 /**
- * Watches a resource: its changes are logged from now on. Extends a watch that exists. Returns the `seq` from which the
- * log is complete for this resource. Rejects with a lock timeout if transactions in progress take too long.
+ * Starts logging the changes to a resource, or extends the existing watch. Returns the `seq` from which the log is
+ * complete for this resource. Rejects with a lock timeout if transactions in progress take too long.
  */
 export async function watchRows({ db, now, random, historyMs }: WatchOptions, noun: string): Promise<number> {
   const until = iso(now() + historyMs + marginMs)
@@ -24,7 +24,7 @@ export async function watchRows({ db, now, random, historyMs }: WatchOptions, no
   const renewed = await db.write(renew)
   if (renewed) return renewed.since
   return db.write(async (tx) => {
-    // A statement that has found no watch locks the table until its transaction ends. This waits for all such locks.
+    // A transaction in which a statement found no watch holds a lock on the table. Wait for all such transactions.
     if (!db.engine.commitsInOrder) await sql`lock table row_watches in access exclusive mode`.execute(tx)
     const added = await renew(tx)
     if (added) return added.since

@@ -12,7 +12,7 @@ import { type Returned, updater } from './updater.ts'
 export interface Row<Id extends RowId = RowId> {
   id: Id
   revision: number
-  /** Absent in lists, because they have no Last-Modified date. */
+  /** Absent from rows in lists, because lists have no Last-Modified header. */
   sharesSecond?: number
   createdAt: string
   updatedAt: string
@@ -20,14 +20,14 @@ export interface Row<Id extends RowId = RowId> {
 }
 
 /**
- * A row after a change, and the kinds of subscribers of the change, as the sum of their numbers; 0 if there are none.
+ * A row after a change. `subscribed` is the sum of the numbers of the change's kinds of subscribers; 0 if it has none.
  */
 export interface Changed {
   row: Row
   subscribed: number
 }
 
-/** A deleted row as it was. */
+/** A deleted row, as it was before the deletion. */
 export type Deleted = Changed
 
 /** Methods that change rows. Restoring or updating a row increments its revision. */
@@ -93,7 +93,7 @@ export function changer(options: ChangerOptions): RowChanges {
   const add = inserted(options)
   const updateOne = updater(db, { table, columns: options.read, subscribed: subscribed.updated })
   return {
-    // Updating the inserted row gives it the next revision, and triggers the text index to read it.
+    // The update increments the revision and makes the text index read the row.
     restore: async (tx, row, now) => {
       await add(tx, row)
       return (await first(returning(updateOf(tx, {}, now).where(hasId(row.id)), 'created'))) as Changed

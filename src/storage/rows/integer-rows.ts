@@ -10,10 +10,10 @@ interface Selected {
   table: string
   ids: readonly RowId[]
   idType: IdType
-  /** Fields that are stored as integers, and references. */
+  /** Names of the fields to read: references, and fields that are stored as integers. */
   fields: readonly string[]
   columns?: ColumnNames | undefined
-  /** How the rows are locked; by default, they are not. */
+  /** The locking clause; by default, rows are not locked. */
   lock?: RawBuilder<unknown>
   precondition?: RowPrecondition
 }

@@ -19,7 +19,7 @@ import {
 } from './page-query.ts'
 import { testSql } from './row-test.ts'
 
-/** A row's id and revision. Comparing the marks of a page's rows shows whether the page has changed. */
+/** A row's id and revision. A page has changed if and only if the marks of its rows have changed. */
 export interface Mark {
   id: RowId
   revision: number
@@ -34,7 +34,7 @@ export type RequesterOf = () => ScanRequester
  */
 export interface Lists<Row> {
   page: (query: ListQuery, requesterOf: RequesterOf) => Row[] | Promise<Row[]>
-  /** Returns only the ids and revisions of the rows of a page, at a third of the cost of `page`. */
+  /** Returns only the ids and revisions of a page's rows, at a third of the cost of `page`. */
   marks: (query: ListQuery, requesterOf: RequesterOf) => Mark[] | Promise<Mark[]>
   count: (rows: ListSelection, requesterOf: RequesterOf) => Promise<number>
   changes: Database['changes']
@@ -45,7 +45,7 @@ export type ListSelection = Pick<ListQuery, 'filters' | 'where'>
 
 interface Statement {
   prepared: PreparedStatement<unknown>
-  /** For each parameter of the statement, the index of its value in `valuesOf`. */
+  /** For each parameter of the statement, the index of its value in the result of `valuesOf`. */
   positions: readonly number[]
 }
 

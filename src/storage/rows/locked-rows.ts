@@ -40,19 +40,18 @@ export async function isAnyPassing(
   return (await query.execute(tx)).rows.length > 0
 }
 
-/** Rows of one table, and their columns that refer to a target table. */
+/** Rows of one table, and the columns in which they refer to another table. */
 interface Referred {
   table: string
   columns: readonly string[]
-  /** The table that the columns refer to. */
   target: string
   ids: readonly RowId[]
   idType: IdType
 }
 
 /**
- * Locks the rows to which these rows refer, in the order of their ids. The locks last until the transaction ends.
- * Returns the locked ids.
+ * Locks the rows that these rows refer to, in the order of their ids, until the transaction ends. Returns the locked
+ * ids.
  */
 export async function lockReferred(tx: Queryable, engine: Engine, of: Referred): Promise<RowId[]> {
   const among = isOneOf(engine, 'id', of.ids, of.idType)

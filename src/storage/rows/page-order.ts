@@ -3,7 +3,7 @@ import { idBeforeAll, type RowId } from '../ids.ts'
 import { wideInteger } from './column-codec.ts'
 import { passesAll, type RelationStep, type RowTest, type StoredValue, testSql } from './row-test.ts'
 
-/** A sort term whose value is in the related row. */
+/** A sort term whose value comes from a related row. */
 export interface RelatedTerm {
   step: RelationStep
   /** The SQL name of the column. */
@@ -41,11 +41,11 @@ export const termMember = (at: number): string => `sort ${at}`
 export const termValue = ({ type }: RelatedTerm, value: string | number): unknown =>
   type === 'decimal' ? wideInteger(String(value)) : value
 
-/** The values of terms, other than zero, in rows without a related row. */
+/** The values of terms in rows without a related row; 0 for all other types. */
 const absent: Readonly<Partial<Record<RelatedTerm['type'], RowId>>> = { text: '', uuid: idBeforeAll.uuid }
 
-// This alias and `termMember` contain a space, and no column name does. They never conflict with a column, so the other
-// columns need no table name.
+// Column names contain no space, so this alias and `termMember` never conflict with one. The other columns therefore
+// need no table name.
 const relatedId = 'related id'
 const aliasOf = (order: readonly Sort[], { step }: RelatedTerm) =>
   `sorted_${order.findIndex(({ along }) => along?.step.name === step.name)}`

@@ -69,7 +69,7 @@ export function valuesOf({ filters, order, after, limit }: ListQuery, { folded, 
 /** Returns a LIKE pattern that matches the text anywhere, with wildcards in the text escaped. */
 const likePattern = (text: string) => `%${text.replace(/[!%_]/g, '!$&')}%`
 
-/** How a scan is executed, with additional conditions. */
+/** The plan of a scan, and its additional conditions. */
 export interface ScanPlan {
   plan: Plan
   conditions: readonly RawBuilder<boolean>[]
@@ -159,7 +159,7 @@ export const isExact = (filter: Filter): boolean => filter.op === '=' && filter.
 export const isRange = (op: Filter['op']): boolean => op === '>=' || op === '<=' || op === '>' || op === '<'
 
 /**
- * Returns the expression for a LIMIT. If the parameter stood alone, SQLite would plan for its value and prepare the
+ * Returns the expression for a LIMIT. Given only the parameter, SQLite would plan for its value and prepare the
  * statement again for each new value, which takes longer than reading a page. Adding 0 avoids this.
  */
 export const limitExpression = (rows: number): RawBuilder<number> => sql<number>`${rows} + 0`
@@ -168,5 +168,5 @@ export const limitExpression = (rows: number): RawBuilder<number> => sql<number>
 export const caseFold = (text: string): string =>
   ascii.test(text) ? text.toLowerCase() : text.normalize('NFKC').toLowerCase().normalize('NFKC')
 
-/** ASCII text has no other Unicode form. */
+/** Matches text that NFKC normalization does not change. */
 const ascii = /^[\x20-\x7e]*$/

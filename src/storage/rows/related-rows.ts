@@ -53,7 +53,7 @@ export function lockedRow(
   return wherePrecondition(query, precondition).modifyEnd(lock).executeTakeFirst()
 }
 
-/** Rows whose column contains one of these ids, with exceptions. */
+/** Rows whose column contains one of these ids, except the rows in `except`. */
 export interface Referring {
   table: string
   /** The SQL name of the column. */
@@ -64,7 +64,7 @@ export interface Referring {
   except: Excepted
 }
 
-/** The rows to leave out, by their own ids. */
+/** Rows to exclude, by their own ids. */
 interface Excepted {
   ids: readonly RowId[]
   idType: IdType
@@ -117,8 +117,8 @@ export function relatedReader(db: Database, { table, columns, column, idType }: 
 }
 
 /**
- * The test that rows must pass. Any number of rows may fail it, so a read by any column other than the id is a scan for
- * the requester.
+ * A test that rows must pass. Because any number of rows may fail it, a read by a column other than the id runs as a
+ * scan for the requester.
  */
 export interface Passing {
   test: RowTest

@@ -37,7 +37,7 @@ export interface ColumnTest {
   values: readonly StoredValue[]
 }
 
-/** The step from a row to a related row. */
+/** A reference from a row to a related row. */
 export interface RelationStep {
   /** The name of the relation, such as `customer`. */
   name: string

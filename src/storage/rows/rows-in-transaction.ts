@@ -17,7 +17,7 @@ export interface RowSelection {
   lock?: RawBuilder<unknown> | undefined
 }
 
-/** Reads whole rows with any connection; inside a transaction, including its own changes. */
+/** Reads whole rows. With a transaction, the reads see its uncommitted changes. */
 export interface RowReads<Row> {
   /** Reads a row that meets the precondition; undefined if there is none. */
   readIn: (
@@ -44,7 +44,7 @@ interface Source<Row> {
 const judging = (test: RowTest): RawBuilder<unknown> =>
   test === passesAll ? sql`true` : testSql(test, { isEach: true })
 
-/** Returns the reads of a table. */
+/** Creates the functions that read the rows of a table. */
 export function rowReads<Row>(db: Database, { table, fields, wide, columns, decode }: Source<Row>): RowReads<Row> {
   const read = fields.map((field) => sql<unknown>`${readColumn(field, { wide, columns })}`.as(field))
   // Typed as `products`, because all resource tables have the same bookkeeping columns.

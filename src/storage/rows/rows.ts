@@ -48,9 +48,9 @@ export interface SomeIds {
 export interface Rows extends Lists<Row>, RowJudge<Row>, RowChanges, RowReads<Row> {
   find: (id: RowId) => Row | undefined | Promise<Row | undefined>
   insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
-  /** Returns values as stored, by column, including those of companion columns. */
+  /** Returns the stored form of values by column, including companion columns. */
   cellsOf: (values: Record<string, unknown>) => Record<string, unknown>
-  /** Returns at most `limit` rows that have one of these ids in a field, unsorted, with the fields of a list page. */
+  /** Returns at most `limit` rows whose field contains one of these ids, unsorted, with the fields of a list page. */
   related: (field: string, ids: SomeIds, limit: number, passing?: Passing) => Row[] | Promise<Row[]>
 }
 

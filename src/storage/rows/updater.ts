@@ -11,7 +11,7 @@ interface RowUpdate {
   cells: Readonly<Record<string, unknown>>
   precondition: RowPrecondition
   now: string
-  /** Set if `now` is the index of a parameter (see `indexed`): the index of the instant truncated to the second. */
+  /** Set in the result of `indexed`, where `now` is an index: the index of the instant truncated to the second. */
   second?: string
 }
 
@@ -26,7 +26,7 @@ type ReturnedRow = Record<string, unknown>
 
 interface Statement {
   prepared: PreparedStatement<ReturnedRow>
-  /** For each parameter of the statement, the index of its value in `valuesOf`. */
+  /** For each parameter of the statement, the index of its value in the result of `valuesOf`. */
   positions: readonly number[]
 }
 
@@ -73,7 +73,7 @@ function updateOf(db: Queryable, { table, columns, subscribed }: Returned, updat
 
 const columnsOf = ({ cells }: RowUpdate) => Object.keys(cells).filter((column) => cells[column] !== undefined)
 
-/** Returns the revisions that `matches` allows: undefined for all, and -1, which no row has, for none. */
+/** Returns the revisions that `matches` allows: undefined if it allows all; -1, which no row has, if it allows none. */
 function matchesOf({ precondition: { matches } }: RowUpdate): readonly number[] | undefined {
   if (matches === undefined || matches === 'any') return undefined
   return matches.length > 0 ? matches : [-1]
@@ -87,10 +87,7 @@ function valuesOf(update: RowUpdate): unknown[] {
   return values.concat(matchesOf(update) ?? [])
 }
 
-/**
- * Returns an update in which each value is replaced by its index in `valuesOf`. Statements are compiled from such
- * updates.
- */
+/** Returns an update in which each value is replaced by its index in `valuesOf`, to compile a statement from. */
 function indexed(update: RowUpdate): RowUpdate {
   const columns = columnsOf(update)
   const matches = matchesOf(update)?.map((_, at) => 3 + columns.length + at)

@@ -1,6 +1,6 @@
 import type { Compilable } from 'kysely'
 
-/** The account on whose behalf a scan runs, and the signal that withdraws it. */
+/** The account on whose behalf a scan runs, and the signal that cancels the scan. */
 export interface ScanRequester {
   /** Scans by the same account wait for each other; see `requesterOf` in `http/requester.ts`. */
   account: string

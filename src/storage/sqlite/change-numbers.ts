@@ -5,7 +5,7 @@ const [rowBuckets, tableBuckets] = [2 ** 16, 2 ** 10]
 const numberBytes = Float64Array.BYTES_PER_ELEMENT
 const changeBytes = (2 + 2 * tableBuckets + rowBuckets + 1) * numberBytes
 
-/** Creates memory for change numbers that several threads share. */
+/** Creates memory in which several threads can share change numbers. */
 export const changeMemory = (): SharedArrayBuffer => new SharedArrayBuffer(changeBytes)
 
 /** For each table and row, the number of the last transaction that may have changed it. */
@@ -14,9 +14,9 @@ export interface ChangeNumbers {
   last: () => number
   lastOf: (table: string) => number
   lastOfRow: (table: string, id: RowId) => number
-  /** Adds a transaction that may have changed everything. */
+  /** Adds a transaction that may have changed anything. */
   addUnknown: () => void
-  /** Adds a transaction. */
+  /** Adds a transaction with these changes. */
   add: (changed: RecordedChanges) => void
   /** The file's commit count when the last transaction was added. */
   commits: () => number

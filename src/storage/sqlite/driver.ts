@@ -15,7 +15,7 @@ import type { DamageGuard } from './damage.ts'
 export interface SqliteStatement {
   run: StatementSync
   toRow: ((cells: unknown[]) => unknown) | null
-  /** Records what a run has changed. */
+  /** Records the changes made by a run of the statement. */
   record: RecordRun | undefined
 }
 

@@ -54,7 +54,7 @@ export const sqlite: Engine = {
   uuidType: 'text',
   idColumns: {
     integer: [integerId],
-    // Without a column of its own, `rowid` could change when the file is vacuumed. No field has such a name.
+    // Without an explicit column for it, `rowid` could change when the file is vacuumed. No field has such a name.
     uuid: [numberedBy('_row'), { name: 'id', type: 'text', define: (column) => column.notNull().unique() }],
   },
   now: sql`unixepoch('now', 'subsec') * 1000.0`,
@@ -114,7 +114,7 @@ export const sqlite: Engine = {
   csvFields: () => undefined,
   csvRecord,
   bytewise: (term) => term,
-  // `sum` alone would overflow beyond 64 bits.
+  // `sum` would overflow beyond 64 bits.
   exactSum: (column, scale) => sql`exact_sum(${halves(column)}, ${sql.raw(String(scale))})`,
   exactAverage: (column, scale) => sql`exact_average(${halves(column)}, count(${column}), ${sql.raw(String(scale))})`,
   // SQLite has only one writer at a time, so row locks are not needed.

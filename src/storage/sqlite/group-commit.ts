@@ -10,7 +10,7 @@ interface Waiting<Tx> {
 }
 
 export interface GroupCommitOptions {
-  /** Measures durations in ms. */
+  /** Monotonic clock in ms. */
   monotonic?: () => number
   /** Counts the I/O events that this thread's event loop has processed. */
   ioEvents?: () => number
@@ -27,7 +27,10 @@ export interface GroupCommitOptions {
   onRollback?: () => void
   /** Makes the commits so far durable; by default, they already are. */
   sync?: () => void | Promise<void>
-  /** Called with the error of a failed sync. By default, it is thrown outside all units and ends the thread. */
+  /**
+   * Called with the error of a failed sync. By default, the error is thrown as an uncaught exception, which ends the
+   * thread.
+   */
   onSyncFailure?: (error: unknown) => void
   /** Called after the sync, before the units resolve. */
   onSynced?: OnCommit
@@ -99,7 +102,9 @@ export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, options: GroupComm
     })
 }
 
-/** Runs units in a transaction. Returns the functions that settle them; none if they have been rejected. */
+/**
+ * Runs units in a transaction. Returns the functions that settle them; none if the units have already been rejected.
+ */
 async function commit<Tx>(
   handle: SqliteHandle,
   tx: Tx,

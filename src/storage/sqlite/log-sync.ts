@@ -9,15 +9,18 @@ export interface LogSync {
   close: () => void
 }
 
-/** Longer syncs are handed to another thread; to hand over a shorter one takes this thread longer than the sync. */
+/**
+ * Longer syncs run in another thread. For shorter ones, the handover would block this thread longer than the sync
+ * itself.
+ */
 const maxBlockingMs = 1
-/** How many syncs the average duration comprises. */
+/** Number of recent syncs that the moving average covers, approximately. */
 const averagedOver = 8
 
 /**
- * Returns the sync of a file's log. SQLite itself would sync the log inside COMMIT, and block this thread and the lock
- * for that time, however slow the disk is. The log exists after the first commit, and as long as a connection is open.
- * Closing a descriptor of a file releases the process's locks on it (POSIX fcntl), but SQLite locks other files.
+ * Creates the `LogSync` of a SQLite file. SQLite itself would sync the log inside COMMIT, which blocks this thread and
+ * holds the lock until the disk is done. The log exists after the first commit, for as long as a connection is open.
+ * Closing a descriptor of a file releases the process's locks on it (POSIX fcntl), but SQLite never locks the log.
  */
 export function logSync(path: string, monotonic = () => performance.now()): LogSync {
   let log: number | undefined

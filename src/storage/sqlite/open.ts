@@ -133,7 +133,10 @@ const guardedWrite =
     return write(unit).catch(guard.rethrow)
   }
 
-/** Closes the connections. The last one checkpoints the WAL, unless it is read-only: that of a damaged file must be. */
+/**
+ * Closes the connections. The last one checkpoints the WAL unless it is read-only, so a damaged file's reader is closed
+ * last.
+ */
 function closeFiles(reader: SqliteHandle, writer: SqliteHandle, guard: DamageGuard): void {
   const handles = guard.isDamaged() ? [writer, reader] : [reader, writer]
   for (const { db } of handles) db.close()

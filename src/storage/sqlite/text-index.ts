@@ -6,7 +6,10 @@ import { type SqliteTextIndexOptions, textIndexBuilder, type Unindexed } from '.
 import { type Candidates, type Searched, type TextIndex, trigramQuery } from '../text-index/text-index.ts'
 
 export const unindexedAtMost: Unindexed = { newRows: 10_000, changed: 1_000 }
-/** With at least this many, rows are read in sort order instead, because a page then soon has enough matches. */
+/**
+ * With this many candidates or more, rows are read in sort order instead, because enough of them match to fill a page
+ * soon.
+ */
 const fewCandidates = 5_000
 const retryMs = 60_000
 

@@ -35,13 +35,13 @@ export interface AuditHeadTable {
   id: number
   sequence: number
   hash: string
-  /** Until this time, one node is archiving months; null while no node is. */
+  /** When the lease of the node that is archiving months expires; null while no node is. */
   archivingUntil: string | null
 }
 
 /** A month of the audit log whose entries are in a file. The database rejects updates and deletes. */
 export interface AuditArchivesTable {
-  /** `2026-01`, in UTC. */
+  /** The month in UTC, such as `2026-01`. */
   month: string
   /** The key of the file in the result store. */
   key: string
@@ -92,7 +92,7 @@ export interface SettingsTable {
 /** The quota that an account has used in a calendar month. */
 export interface QuotaUsesTable {
   key: string
-  /** `2026-11` */
+  /** The month, such as `2026-11`. */
   period: string
   used: number
   /** The number of calls granted by the most recent request for calls. */
@@ -101,13 +101,13 @@ export interface QuotaUsesTable {
 
 /** The service's processes that use the database, and those that ended without removing their row. */
 export interface NodesTable {
-  /** `nod_…`, chosen at each start. */
+  /** The node's id (`nod_…`), generated at each start. */
   id: string
   hostname: string
   pid: number
-  /** The release. */
+  /** The release that the process runs. */
   version: string
-  /** Comma-separated, such as `api,auth`. */
+  /** The process's roles, comma-separated, such as `api,auth`. */
   roles: string
   /** The newest migration in the release. */
   schemaVersion: string

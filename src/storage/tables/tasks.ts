@@ -46,12 +46,12 @@ export interface TasksTable extends Owned, Revisioned {
   expiresAt: string | null
 }
 
-/** A job of a definition: waiting, running, or kept for a time after its end. */
+/** A job of a definition: waiting, running, or finished and not yet deleted. */
 export interface DeclaredJobsTable {
   id: string
   /** The name of the job or of the schedule. */
   name: string
-  /** JSON. */
+  /** The input as JSON text. */
   input: string
   key: Late<string>
   /** Equal to `key` while the job waits, unless another one waits with the same key. Unique for each name. */
@@ -67,7 +67,7 @@ export interface DeclaredJobsTable {
   attempts: Generated<number>
   /** Failed attempts since the job was added or last retried on request. */
   failures: Generated<number>
-  /** Attempts cut off by the end of their process, since the job was added or last retried on request. */
+  /** Attempts interrupted by the end of their process, since the job was added or last retried on request. */
   interruptions: Generated<number>
   /** The error of the last failed attempt. */
   error: Late<string>

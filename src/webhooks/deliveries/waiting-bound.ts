@@ -19,8 +19,8 @@ export type WaitingBound = (owners: readonly string[]) => Promise<void>
 
 const batchSize = 500
 /**
- * How many deliveries may be dropped per added delivery, beyond a first batch: several, so that an owner far above the
- * limit gets back below it.
+ * Number of deliveries that may be dropped per added delivery, in addition to one batch. It exceeds 1, so that an owner
+ * far above the limit gets back below it.
  */
 const dropsPerAddition = 4
 const maxDropped = 5_000

@@ -49,8 +49,8 @@ export async function webhooksToCall(
 }
 
 /**
- * Returns the ids of deliveries that were created for an earlier address and have events that the webhook's current
- * scopes do not cover. These deliveries end without a call, like deliveries that are already settled (`settle.ts`).
+ * Returns the ids of deliveries that were created for an earlier address and whose events the webhook's current scopes
+ * do not cover. They end without a call, like deliveries that are already settled (`settle.ts`).
  */
 async function uncoveredOf(
   tx: Queryable,

@@ -107,8 +107,8 @@ const additionOf = (event: Event, target: EventTarget, id: string): Addition => 
 }
 
 /**
- * Adds deliveries that are due immediately; skips deliveries that already exist. Schedules the queues of both, because
- * on SQLite, a RETURNING clause that names the added ones takes a quarter of the statement's time.
+ * Adds deliveries that are due immediately; skips deliveries that already exist. Schedules the queues of all of them:
+ * on SQLite, identifying the added ones with RETURNING would take a quarter of the statement's time.
  */
 async function addDeliveries(
   tx: Queryable,
