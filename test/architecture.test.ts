@@ -113,7 +113,7 @@ describe('the source code', () => {
 
   it('imports Fastify statically only in serving threads; undici, oidc-provider and pg are imported on demand', () => {
     const packages = ['fastify', 'undici', 'oidc-provider', 'pg']
-    // The main thread of several, the background thread, and a thread that serves.
+    // In order: the main thread with several threads, the background thread, and a serving thread.
     assert.deepEqual(importersOf('threads/start.ts', packages), [])
     assert.deepEqual(importersOf('start.ts', packages), [])
     assert.deepEqual(importersOf('serving/open.ts', packages), ['app.ts: fastify'])
@@ -163,7 +163,7 @@ describe('the source code', () => {
     )
   })
 
-  it('exports no name from two files, except migrations', () => {
+  it('exports each name from only one file, apart from migrations', () => {
     const declaration = /^export (?:async )?(?:const|function\*?|class|interface|type) ([\w$]+)/gm
     const files = new Map<string, string[]>()
     for (const [path, text] of texts)

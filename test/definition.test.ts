@@ -304,13 +304,13 @@ describe('service', () => {
     )
   })
 
-  it('returns the only kind of value that isDefinition accepts', () => {
+  it('returns a value that isDefinition recognizes, unlike any other value', () => {
     const definition = service({ resources: [notes] })
     assert.ok(isDefinition(definition) && isDefinition(builtIn) && Object.isFrozen(definition))
     for (const other of [{ ...definition.versions }, null, 'x', { resources: [notes] }]) assert.ok(!isDefinition(other))
   })
 
-  it('has no scopes or events other than those of its resources', () => {
+  it('has only its resources’ scopes and events, besides the built-in ones', () => {
     const { scopes, events } = service({ resources: [notes] })
     assert.deepEqual(
       Object.keys(scopes).filter((scope) => /^(notes|users|products|books):/.test(scope)),
@@ -323,7 +323,7 @@ describe('service', () => {
     assert.equal(events['note.created']?.audience, 'notes:read')
   })
 
-  it('with the built-in resources, has the same scopes as the first release', () => {
+  it('keeps the scopes of the first release for the built-in resources', () => {
     assert.deepEqual(
       Object.keys(builtIn.scopes).join(' '),
       [

@@ -75,7 +75,7 @@ forEachEngine((engine) => {
     writeFileSync(file(month), gzipSync(lines.map((line) => `${line}\n`).join('')))
 
   describe('archiving and verifying the audit log (S-17)', () => {
-    it('writes each old month to an archive of its own, in the API’s format, and deletes its entries from the database', async () => {
+    it('writes each old month to a separate archive in the API’s format, and deletes its entries from the database', async () => {
       await add('2025-08-31T23:59:59.999Z', 3)
       await add('2025-09-01T00:00:00.000Z', 2)
       await add('2025-10-01T00:00:00.000Z', 4)
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await verifyAudit(db, sealer, undefined, 2), verdict)
     })
 
-    it('detects a wrong expected hash: verifyAudit for entries in the database, verifyArchives for archived ones, both for the last archived one', async () => {
+    it('reports a wrong expected hash from verifyAudit for entries in the database, from verifyArchives for archived ones, and from both for the last archived one', async () => {
       await add('2025-03-10T00:00:00.000Z', 3)
       await add('2026-11-01T00:00:00.000Z', 3)
       const anchors = (await rows()).map(({ sequence, hash }) => ({ sequence, hash }))
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
       assert.ok((await verifyArchives(db, sealer, store)).whole)
     })
 
-    it('leaves only the entry about the archive in the database, if all entries are old', async () => {
+    it('leaves only the entry about the archiving in the database if all other entries are old', async () => {
       await add('2025-03-10T00:00:00.000Z', 3)
       await archiveAll()
       assert.deepEqual(
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('starts again an hour after a run that found nothing to do', async () => {
+    it('waits an hour after a run that found nothing to archive', async () => {
       const sweep = sweepOf()
       assert.equal(await sweep(), 0)
       await add('2025-03-10T00:00:00.000Z', 3)
@@ -206,7 +206,7 @@ forEachEngine((engine) => {
       assert.equal(await sweep(), 3)
     })
 
-    it('starts again an hour after a failed run', async () => {
+    it('waits an hour after a failed run', async () => {
       await add('2025-03-10T00:00:00.000Z', 3)
       let isDown = true
       const create: ArchiveStore['create'] = async (key) => {
@@ -246,7 +246,7 @@ forEachEngine((engine) => {
       assert.ok((await verifyArchives(db, sealer, store)).whole)
     })
 
-    it('keeps the entries that are not archived, and the records of archives, append-only in the database', async () => {
+    it('rejects changes to unarchived entries and to the records of archives', async () => {
       await add('2025-03-10T00:00:00.000Z', 3)
       await add('2026-11-01T00:00:00.000Z', 3)
       await archiveAll()

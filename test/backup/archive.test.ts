@@ -126,7 +126,7 @@ describe('an encrypted archive', () => {
     }
   })
 
-  it('is in the age format: another age implementation can decrypt it, and Plinth can decrypt what that one encrypts', async () => {
+  it('is in the age format: Plinth and another age implementation can decrypt each other’s files', async () => {
     const plain = await archiveOf(files, null)
     const decrypter = new Decrypter()
     decrypter.addPassphrase(passphrase)

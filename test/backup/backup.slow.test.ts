@@ -314,7 +314,7 @@ function refusalSuite(engine: EngineUnderTest): void {
   })
 
   describe('a backup', () => {
-    it('lists missing and damaged results; an aborted backup leaves nothing, and no file is overwritten', async (t) => {
+    it('lists missing and damaged results, leaves nothing behind if aborted, and overwrites no file', async (t) => {
       const [{ folder, remove }, from] = [newFolder(), await engine.place()]
       const env = { PLINTH_PORT: '0', ...(engine.name === 'postgres' && { DATABASE_URL: from.url }) }
       const config = configIn(folder, env)
@@ -394,7 +394,7 @@ onSqlite((engine) => {
 })
 
 onPostgres((engine) => {
-  describe('with pg_dump', { skip: hasPgDump ? false : 'pg_dump is not installed' }, () => {
+  describe('on PostgreSQL with pg_dump', { skip: hasPgDump ? false : 'pg_dump is not installed' }, () => {
     restoreSuite(engine)
     auditSuite(engine)
     fileSuite(engine)

@@ -149,7 +149,7 @@ forEachEngine((engine) => {
       assert.deepEqual(nodes.files(), names)
     })
 
-    it('are retried by another node once a dead node’s lease has ended, with three attempts at most', async () => {
+    it('are retried by another node once a dead node’s lease has expired, with at most three attempts', async () => {
       const [first, ...others] = await Promise.all(['one', 'two', 'three', 'four'].map((node) => nodes.node({ node })))
       await nodes.at('2026-03-01T12:00:00Z', first as never, ...(others as never[]))
       // Simulates a process that dies without releasing its claim.
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
 
 onSqlite((engine) => {
   describe('a backup in a thread', () => {
-    it('is complete and encrypted; an aborted one leaves nothing', async (t) => {
+    it('is complete and encrypted; an aborted one leaves nothing behind', async (t) => {
       const db = await engine.database()
       const { folder, remove } = newFolder()
       t.after(async () => {
@@ -290,7 +290,7 @@ onSqlite((engine) => {
       assert.equal(nodes.files().length, 1)
     })
 
-    it('are limited to the same number as scheduled ones, and do not replace those', async () => {
+    it('have a separate limit, equal to that of scheduled backups', async () => {
       const schedule = await nodes.node({ keep: 1 })
       await nodes.at('2026-03-01T12:00:00Z', schedule)
       await nodes.at('2026-03-02T03:00:00Z', schedule)
@@ -301,7 +301,7 @@ onSqlite((engine) => {
       assert.deepEqual(nodes.files(), ['plinth-20260302T030000Z.backup', 'plinth-requested-20260302T050000Z.backup'])
     })
 
-    it('save their progress, and are made again if the service stops while they run', async () => {
+    it('save their progress, and start over if the service stops while they run', async () => {
       const stopped = await nodes.node({
         produce: (_name, signal, onProgress) =>
           new Promise((_, reject) => {

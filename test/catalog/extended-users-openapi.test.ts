@@ -56,7 +56,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('has the declared roles in the invitation, and in userinfo the fields that the definition lists for it', () => {
+    it('lists the declared roles for invitations, and in userinfo the fields that the definition selects', () => {
       const { UserInviteRequest, UserInfo } = documented.document.components.schemas
       assert.match(JSON.stringify(UserInviteRequest.properties.role), /"auditor"/)
       assert.deepEqual(Object.keys(UserInfo.properties), ['sub', 'name', 'email', 'tenant', 'role'])

@@ -94,7 +94,7 @@ forEachEngine((engine) => {
         assert.equal((await as(ada, { url: `/users/${eve}` })).statusCode, 404)
       })
 
-      it('200 with no rows for a machine client, even if its client id looks like a user id', async () => {
+      it('200 with an empty list for a machine client, even if its client id looks like a user id', async () => {
         assert.deepEqual((await app.send({ url: '/users', scopes: 'users:read admin' })).json(), [])
         const machine = { token: token('users:read', String(ada), String(ada)) }
         assert.deepEqual((await app.send({ url: '/users', ...machine })).json(), [])

@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.equal((await read(more.service, id)).body.tenant, 'north')
     })
 
-    it('are not served if a field is no longer declared: the service does not start', async () => {
+    it('make the service fail to start if a field is no longer declared', async () => {
       await start(extended({ tenant: Line(1, 40) }))
       const message = /\/users: the field tenant is no longer declared, but users still has its column/
       await assert.rejects(start(builtIn), message)

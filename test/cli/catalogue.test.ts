@@ -12,7 +12,7 @@ const resources = { products, books, users }
 const digest = (value: unknown) => hash('sha256', JSON.stringify(value), 'hex')
 const distinct = (values: unknown[]) => new Set(values).size
 
-describe('the sample catalogue', () => {
+describe('the sample catalog', () => {
   it('has 2,000 products, 500 books and 500 users', () => {
     assert.deepEqual(
       Object.entries(sample).map(([name, items]) => [name, items.length]),

@@ -28,7 +28,7 @@ async function programFile(): Promise<URL> {
   const { stateOfSources } = await import(new URL('bin/code.js', root).href)
   const state = new URL('build/sources.txt', root)
   const code = existsSync(state) && readFileSync(state, 'utf8') === stateOfSources() ? 'build' : 'src'
-  // Definitions that import the package must get the same code.
+  // Definitions that import the package must load the same code.
   setEnvironmentData('plinth:code', code)
   return new URL(code === 'build' ? 'build/main.js' : 'src/main.ts', root)
 }

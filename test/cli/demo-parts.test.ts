@@ -90,7 +90,7 @@ describe('the demo’s terminal output', () => {
   }
   const esc = '\u001b'
 
-  it('redraws a coloured progress bar in place on a terminal', async () => {
+  it('redraws a colored progress bar in place on a terminal', async () => {
     const text = await shown({ isTTY: true }, {})
     const frames = text.split(`\r${esc}[2K`)
     assert.ok(frames.some((frame) => frame.includes('████████████░░░░░░░░░░░░  50 % 12 of 24')))
@@ -106,7 +106,7 @@ describe('the demo’s terminal output', () => {
     assert.ok(live.every((frame) => frame.length < 30))
   })
 
-  it('uses no colour with NO_COLOR', async () => {
+  it('uses no color with NO_COLOR', async () => {
     const text = await shown({ isTTY: true }, { NO_COLOR: '1' })
     assert.ok(text.includes('✔'))
     assert.ok(!text.includes(`${esc}[3`) && !text.includes(`${esc}[1`))

@@ -29,7 +29,7 @@ async function fail(...args: string[]): Promise<string> {
 }
 
 describe('plinth keys, clients and audit', () => {
-  it('keys create, list and revoke work; each change is audited, and the log stays intact', async () => {
+  it('keys create, list and revoke work; each change is audited, and the log passes verification', async () => {
     const created = await run('keys', 'create', '--name', 'Batch', '--rate', '600/60', '--quota', '5000')
     const [, id, key] = /^id {7}(key_\S+)\napi_key {2}(plk_\S+)\n$/.exec(created) ?? []
     assert.ok(id && key)

@@ -4,8 +4,8 @@ import { moduleState } from '../../src/cli/module-state.ts'
 
 const namesIn = (source: string) => moduleState(source).map(({ name }) => name)
 
-describe('variables of modules', () => {
-  it('are found with their lines', () => {
+describe('moduleState', () => {
+  it('finds variables with their lines', () => {
     const source = 'import x from "x"\n\nlet counter = 0\nexport let last: Date | undefined\nvar old\n'
     assert.deepEqual(moduleState(source), [
       { name: 'counter', line: 3 },
@@ -21,7 +21,7 @@ describe('variables of modules', () => {
     'const list: string[] = []',
     'const totals = {} as Record<string, number>',
   ])
-    it(`include the empty collection in: ${declaration}`, () => {
+    it(`finds the empty collection in: ${declaration}`, () => {
       assert.equal(namesIn(declaration).length, 1)
     })
 
@@ -35,7 +35,7 @@ describe('variables of modules', () => {
     '// let commented = 1',
     'let cached = null // per thread',
   ])
-    it(`do not include: ${declaration}`, () => {
+    it(`ignores: ${declaration}`, () => {
       assert.deepEqual(namesIn(declaration), [])
     })
 })

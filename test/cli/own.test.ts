@@ -115,7 +115,7 @@ describe('plinth serve <definition>', () => {
     })
   })
 
-  it('the tested example is the one shown in docs/resources.md and README.md', () => {
+  it('docs/resources.md and README.md show the tested example', () => {
     const [doc = '', readme = ''] = ['docs/resources.md', 'README.md'].map((name) =>
       readFileSync(join(project, name), 'utf8'),
     )
@@ -229,7 +229,7 @@ describe('plinth serve <definition> with a custom report', () => {
          columns: [{ name: 'title', type: 'string', sql: '${sql}' }] }] })`,
     )
 
-  it('exit code 2 for wrong SQL, with the report, the column and the database error', async () => {
+  it('exit code 2 for wrong SQL, naming the report and the column, with the database error', async () => {
     const place = await newPlace()
     const { code, stdout, stderr } = await ended(plinth(['serve', written('g.ts', withReport('titel'))], place.env))
     place.remove()

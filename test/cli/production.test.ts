@@ -18,7 +18,7 @@ import {
 
 const page = readFileSync(join(project, 'docs', 'operations.md'), 'utf8')
 const section = /^## Production from nothing\n(.*?)^## /ms.exec(page)?.[1] ?? ''
-/** The setup commands in this section of the page. */
+/** The `npx plinth` commands in the section, without that prefix. */
 const commands = [...section.matchAll(/^npx plinth (.+)$/gm)].map(([, words]) => words as string)
 
 describe('the production setup in docs/operations.md', () => {

@@ -25,7 +25,7 @@ import { commandRunner } from './support.ts'
 const hexKey = () => randomBytes(32).toString('hex')
 const refused = { exitCode: 2, message: /is not the master key that encrypted it$/ }
 
-/** Returns a function that adds steps to run after the test, the last one first. */
+/** Returns a function that adds steps to run after the test, in reverse order. */
 function closersOf(t: TestContext) {
   const closers: (() => unknown)[] = []
   t.after(async () => {
@@ -136,8 +136,8 @@ async function loadChangedKeys(reload: () => Promise<void>): Promise<void> {
 }
 
 /**
- * Repeats a check until `stop` is called, which returns how often the check has passed. `again` resolves after a whole
- * check that began after the call.
+ * Repeats a check until `stop` is called. `stop` returns how often the check has passed; `again` resolves once a check
+ * that began after the call has passed.
  */
 function continuously(t: TestContext, check: () => Promise<void>) {
   let isStopped = false
@@ -208,7 +208,7 @@ function serving(engine: EngineUnderTest): void {
     assert.deepEqual([...new Set(rows.map(({ fingerprint }) => fingerprint))], [fingerprints[1]])
   })
 
-  it('a process that fails to decrypt a value because it lacks the data key then loads the key', async (t) => {
+  it('lets a process load the new data key after it has failed to decrypt a value', async (t) => {
     const { withKey, onClose } = await newPlace(t, engine)
     const config = withKey(hexKey())
     const node = await openStores(config)

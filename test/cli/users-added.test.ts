@@ -39,7 +39,7 @@ forEachEngine((engine) => {
   }
 
   describe('plinth users with --name', () => {
-    it('publishes user.created like POST /users', async () => {
+    it('publishes user.created, as POST /users does', async () => {
       const webhook = { event: 'user.created', callbackUrl: 'http://127.0.0.1:1/hook', payloadStyle: 'plain' }
       const { id } = await call<{ id: string }>('POST', '/api/webhooks', JSON.stringify(webhook))
       assert.deepEqual(await users(['invite', 'ada@example.com', '--name', ' Ada ']), { code: 0, stderr: '' })

@@ -85,7 +85,7 @@ describe('plinth serve --watch', () => {
     await prints(/restarted in \d+ ms after a change of data\.ts/)
   })
 
-  it('serves the definition once a missing file exists, with a changed .env, and warns of its variable', async () => {
+  it('serves the definition with the changed .env once a missing file exists, and warns about a module variable', async () => {
     write('service.ts', serviceFile.replace('./data.ts', './other.ts'))
     await prints(/Cannot find module '\S+\/other\.ts'/)
     write('other.ts', `${dataFile('others')}\nexport let counter = 0\n`)
@@ -94,13 +94,13 @@ describe('plinth serve --watch', () => {
     await prints(/plinth: other\.ts:\d+: `counter` has its own value in each serving thread and node/)
   })
 
-  it('ends with code 0 after SIGTERM, and leaves no process that listens', async () => {
+  it('exits with code 0 on SIGTERM, and leaves no listening process', async () => {
     running.child.kill('SIGTERM')
     assert.equal((await ended(running)).code, 0)
     await assert.rejects(statusOf('/livez'))
   })
 
-  it('ends with code 1 if the port is in use', async () => {
+  it('exits with code 1 if the port is in use', async () => {
     const server = createServer().listen(port, '127.0.0.1')
     await once(server, 'listening')
     const { code, stderr } = await ended(watching())

@@ -191,7 +191,7 @@ forEachEngine((engine) => {
       assert.deepEqual([moved.status, moved.errorCode], [403, 'PERMISSION_DENIED'])
     })
 
-    it('for a deletion: 404 if unreadable, 403 if only readable, RESOURCE_IN_USE if referenced, else 200', async () => {
+    it('404 for deleting an unreadable row, 403 for one that is only readable, RESOURCE_IN_USE for a referenced one, else 200', async () => {
       const [hidden, shown] = [await shopOf('cli_ada'), await shopOf('cli_ada', true)]
       const { shopId: used } = await stored(await itemOf('cli_ada'))
       assert.equal((await eve('remove', { id: hidden })).status, 404)

@@ -99,7 +99,7 @@ forEachEngine((engine) => {
     const poem = async (values: object) =>
       (await send('POST', '/poems', { title: 'a poem', ...values })).body.id as number
 
-    it('a rest parameter contains the members that the code does not name', async () => {
+    it('a rest element of the destructured context contains the remaining members', async () => {
       assert.deepEqual(await run('rest', 999_999), [['count'], true, null, 0])
     })
 

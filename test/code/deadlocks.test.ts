@@ -11,15 +11,15 @@ import { jobsOf } from './support.ts'
 const scopes = 'stocks:read stocks:write items:read items:write'
 const maxAttempts = 10
 
-/** Moves of items to stocks, in this order. */
+/** The items to move and their new stocks, in this order. */
 const Moves = Type.Object({ moves: Type.Array(Type.Object({ id: Type.Integer(), stockId: Type.Integer() })) })
 
-/** What the actions of one engine's service do, and what they have done. */
+/** Controls the actions of one engine's service, and counts their runs. */
 interface Seen {
   isPostgres: boolean
   /** How often an action has started since the test began. */
   runs: number
-  /** How often `fail` raises an error, and its SQLSTATE. */
+  /** How many more times `fail` raises an error, and its SQLSTATE. */
   failures: { left: number; state: string }
 }
 
@@ -48,7 +48,7 @@ function definitionOf(seen: Seen) {
   const items = collection({
     path: '/items',
     noun: 'item',
-    // The hook moves the partner to the stock that the item leaves.
+    // When an item leaves a stock, the hook moves its partner to that stock.
     body: Type.Object({ stockId: Ref(stocks), amount: Type.Integer(), partnerId: Type.Optional(Type.Integer()) }),
     filters: ['stockId'],
   })
@@ -218,7 +218,7 @@ forEachEngine((engine) => {
       assert.equal((await send('GET', `/stocks/${id}`)).body.name, 'S')
     })
 
-    it('500 after any other error of a statement, which is not run again', async () => {
+    it('500 after any other SQL error, without running the action again', async () => {
       const [id = 0] = await stocksOf(1)
       Object.assign(seen, { runs: 0, failures: { left: 1, state: '22012' } })
       assert.equal((await send('POST', `/stocks/${id}/fail`)).status, 500)

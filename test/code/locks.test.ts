@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       return { status: response.statusCode, body: response.json() }
     }
 
-    it(`200 for all concurrent writes in ${rounds} rounds, without a deadlock; the sums are right`, async () => {
+    it(`200 for all concurrent writes in ${rounds} rounds, without a deadlock; the sums are correct`, async () => {
       const invoiceIds: number[] = []
       for (let n = 0; n < invoiceCount; n++) invoiceIds.push((await send('POST', '/invoices', { name: 'I' })).body.id)
       const [one = 0, other = 0] = invoiceIds

@@ -71,7 +71,7 @@ function definitionOf(seen: Seen) {
   return service({ resources: [parents, children, notes], code: { ofParents, ofChildren, ofNotes } })
 }
 
-/** A tail refers to a root, and to a leaf, which refers to the root by its branch. */
+/** A tail refers to a root directly, and indirectly through a leaf and its branch. */
 function diamond(moments: string[]) {
   const { collection, service } = plinth()
   const roots = collection({ path: '/roots', noun: 'root', body: Type.Object({ name: Line(1, 40) }) })
@@ -173,7 +173,7 @@ forEachEngine((engine) => {
 })
 
 describe('the code of a service', () => {
-  it('is rejected if hooks are declared twice, or were made for a collection but not given to the service', () => {
+  it('is rejected if a hook is declared twice, or if hooks are not passed to the service', () => {
     const { collection } = plinth()
     const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ text: Line(1, 40) }) })
     const one = hooks(notes, { created: () => {} })
@@ -208,7 +208,7 @@ forEachEngine((engine) => {
     const moments: string[] = []
     const app = appOn(engine, { definition: diamond(moments) })
 
-    it('run for the rows that refer to others before those others', async () => {
+    it('run for referring rows before the rows to which they refer', async () => {
       const allScopes = ['roots', 'branches', 'leaves', 'tails'].flatMap((name) => [`${name}:read`, `${name}:write`])
       const send = (method: 'POST' | 'DELETE', url: string, payload?: object) =>
         app.send({ method, url, scopes: allScopes.join(' '), ...(payload && { payload }) })

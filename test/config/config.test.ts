@@ -457,7 +457,7 @@ describe('readConfig', () => {
 
   for (const [env, values] of pairs) {
     const [one, other] = Object.keys(env) as [string, string]
-    it(`${one} and ${other} are read if both are set, rejected if only one is`, () => {
+    it(`${one} and ${other} are accepted together, but rejected if only one is set`, () => {
       for (const [key, value] of Object.entries(values)) {
         assert.equal(settingOf(env, key), value)
         assert.equal(settingOf({}, key), null)
@@ -588,7 +588,7 @@ describe('readConfig', () => {
     )
   })
 
-  it('returns a deeply frozen value, and lists unknown PLINTH_ names', () => {
+  it('returns a deeply frozen object, and lists unknown PLINTH_ variables', () => {
     const read = readConfig({ PLINTH_PROT: '1', OTHER: '2', PLINTH_PROFILE: 'development' })
     assert.deepEqual(read.unknown, ['PLINTH_PROT'])
     assert.ok(Object.isFrozen(read))

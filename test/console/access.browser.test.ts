@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('API keys: an administrator can create one, overwrite a concurrent edit, and revoke it', async () => {
+    it('API keys: creates a key, overwrites a concurrent edit, and revokes the key', async () => {
       await asAdmin(
         '/access/api-keys',
         async (page, call) => {

@@ -36,7 +36,7 @@ const busy = /^Failed to load resource: .* status of 503\b/
 
 /**
  * Starts Chromium before the tests. Returns a function that runs a test in a new window; it fails if the page logs an
- * error or a warning, throws, or violates its policy.
+ * error or a warning, throws, or violates its content security policy.
  */
 export function chromiumBrowser(baseUrl: () => string) {
   let chrome: Browser
@@ -144,7 +144,7 @@ interface Axe {
 
 /** Returns the serious and critical findings of axe-core on the page, as text; `rules` restricts the check to these. */
 export async function accessibilityFaults(page: Page, ...rules: string[]): Promise<string[]> {
-  // Evaluated by the debugger, which the page's policy does not restrict.
+  // Evaluated through the debugger, to which the page's content security policy does not apply.
   await page.evaluate(axe)
   const found = await page.evaluate(async (runOnly) => {
     const { axe } = globalThis as unknown as { axe: Axe }

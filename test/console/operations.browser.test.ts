@@ -187,7 +187,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('are not offered to a user without the scopes', async () => {
+    it('are not shown to a user without the required scopes', async () => {
       const person = await auth.person()
       await using({}, async ({ page, requests }) => {
         await page.goto(`${auth.baseUrl}/console/backups`)

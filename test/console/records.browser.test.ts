@@ -440,7 +440,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('does not delete a row that someone else has changed since it was shown, and says so', async () => {
+    it('shows a message instead of deleting a row that someone else has changed since it was shown', async () => {
       await shown(
         '/records/customers',
         async ({ page, call, open }) => {

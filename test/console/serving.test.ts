@@ -23,7 +23,7 @@ onSqlite((engine) => {
     const taken = appOn(engine, { console: true, consoleClientId: null })
     const get = (url: string, headers: Record<string, string> = {}) => on.send({ url, headers, scopes: null })
 
-    it('200 with the page for every path under /console; each response and its policy have a new nonce', async () => {
+    it('200 with the page for every path under /console; each response and its CSP contain a new nonce', async () => {
       const nonces = new Set<string>()
       for (const url of ['/console', '/console/', '/console/records/products?page=2', '/console/nowhere']) {
         const { statusCode, headers, body } = await get(url)
@@ -52,7 +52,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('has a policy that allows only this origin, no inline scripts and no framing', async () => {
+    it('has a CSP that allows only this origin, no inline scripts and no framing', async () => {
       const policy = String((await get('/console/')).headers['content-security-policy'])
       const allowed = policy.replace(/'nonce-[^']+'/, 'nonce').split('; ')
       assert.deepEqual(allowed, [

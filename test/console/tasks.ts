@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { Locator, Page } from 'playwright-core'
 import type { Work } from './work.ts'
 
-/** The actions of an operator in a task, which begins at the overview. */
+/** The actions that an operator performs in a task. Each task begins at the overview. */
 export interface Hands {
   page: Page
   /** Clicks `target`, by default the link or button with this text. */
@@ -15,7 +15,7 @@ export interface Hands {
   picture: () => Promise<void>
 }
 
-/** A task of an operator. `title` is the heading in docs/console.md, `image` the name of the picture. */
+/** An operator's task. `title` is the heading in docs/console.md, `image` the name of the picture. */
 export interface Task {
   title: string
   image: string

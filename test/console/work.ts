@@ -53,7 +53,7 @@ export const workSettings = {
 
 const titles = ['Sorting', 'Compilers', 'Queues', 'Graphs', 'Numbers', 'Networks', 'Types', 'Proofs']
 
-/** Creates what clients and users leave behind: rows, successful and failed deliveries, reports, errors, and logins. */
+/** Creates typical data of clients and users: rows, successful and failed deliveries, reports, errors, and logins. */
 export async function createWork(real: Real): Promise<Work> {
   const shop = await clientOf(real, 'Shop', everyScope)
   const operator = await clientOf(real, 'Deployment', `${everyScope} admin`)

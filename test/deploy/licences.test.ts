@@ -9,7 +9,7 @@ import { bundledLicences, isPermissive, licencesOf, licencesPage } from '../../s
 const page = fileURLToPath(new URL('../../docs/licences.md', import.meta.url))
 
 describe('docs/licences.md', () => {
-  it('lists every production dependency; all have permissive licences', () => {
+  it('lists every production dependency; all have permissive licenses', () => {
     const text = licencesPage(licencesOf())
     if (process.env.UPDATE) writeFileSync(page, text)
     assert.equal(readFileSync(page, 'utf8'), text, 'UPDATE=1 writes the page')
@@ -17,7 +17,7 @@ describe('docs/licences.md', () => {
     for (const name of Object.keys(dependencies)) assert.match(text, new RegExp(`^\\| ${name} \\| `, 'm'))
   })
 
-  it('the console’s build contains only packages with permissive licences', () => {
+  it('the console’s build contains only packages with permissive licenses', () => {
     const bundled = bundledLicences()
     assert.ok(bundled.some(({ name }) => name === 'react'))
     assert.deepEqual(
@@ -26,7 +26,7 @@ describe('docs/licences.md', () => {
     )
   })
 
-  it('licencesOf throws for packages with a licence that is not permissive, or with none, and names them', () => {
+  it('licencesOf throws for packages with a license that is not permissive, or with none, and names them', () => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-licences-'))
     const packages = {
       '': { version: '1.0.0' },

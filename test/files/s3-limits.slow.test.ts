@@ -14,7 +14,7 @@ import { s3Missing, s3Server } from '../support/s3.ts'
 import { until } from '../support/timers.ts'
 
 const url = new URL('s3://bucket/reports')
-/** Only the time without data is shortened: loading the client keeps this process busy, so connecting takes time. */
+/** Only `silentMs` is shortened: connecting may take a while, because loading the client keeps this process busy. */
 const limits = { ...s3Limits, connectMs: 3_000, silentMs: 200 }
 const environment = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret', AWS_REGION: 'us-east-1' }
 
@@ -44,7 +44,7 @@ async function silentStore(sent = '') {
 }
 
 describe('the S3 limits', () => {
-  it('are 3 s to connect, 10 s without data, and 32 connections for requests besides those for downloads', () => {
+  it('are 3 s to connect, 10 s without data, and 32 connections in addition to those for downloads', () => {
     const expected = { connectMs: 3_000, silentMs: 10_000, requestSockets: 32, downloadSockets: maxDownloadsInAll }
     assert.deepEqual(s3Limits, expected)
   })
@@ -64,7 +64,7 @@ describe('an unresponsive S3 store', () => {
     it(`makes ${name} fail with ResultsUnavailable after connecting, and no connection stays open`, async () => {
       store = await silentStore()
       await assert.rejects(run(s3Results(url, limits)), ResultsUnavailable)
-      // On a busy machine the timeout can end before this process has accepted the connection.
+      // On a busy machine, the timeout can expire before this process has accepted the connection.
       await until(() => store.accepted() > 0)
       await until(() => store.connections() === 0)
     })

@@ -19,9 +19,7 @@ export interface Row<Id extends RowId = RowId> {
   [field: string]: unknown
 }
 
-/**
- * A row after a change. `subscribed` is the sum of the numbers of the change's kinds of subscribers; 0 if it has none.
- */
+/** A row after a change. `subscribed` is a bit mask of the kinds of subscribers to the change; 0 if there are none. */
 export interface Changed {
   row: Row
   subscribed: number

@@ -34,7 +34,9 @@ export function totalOrder(sort: readonly Sort[]): Sort[] {
   return [...sort, { field: 'id', descending: sort.at(-1)?.descending ?? false }]
 }
 
-/** Returns the name of the row member that contains the value of the term at index `at`. No field has such a name. */
+/**
+ * Returns the name of the row member that contains the value of the term at index `at`. No field can have this name.
+ */
 export const termMember = (at: number): string => `sort ${at}`
 
 /** Converts a value from a cursor to the form that is compared with its column. */

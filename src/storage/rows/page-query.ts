@@ -22,7 +22,7 @@ export interface ListQuery {
   order: readonly Sort[]
   /** The sort-key values of the row after which reading starts, or null; text of folded fields is case-folded. */
   after: readonly (string | number)[] | null
-  /** True to read towards the start of the list. */
+  /** True to read toward the start of the list. */
   backwards: boolean
   limit: number
 }

@@ -54,7 +54,7 @@ export const countGroups = (
 ): RawBuilder<{ rows: number }> =>
   sql`select count(*) as rows from (select 1 ${groupedRows(options)} ${max === undefined ? sql`` : sql`limit ${max}`}) as found`
 
-/** The part of a statement from `from` to `group by`. */
+/** Returns the `from`, `where` and `group by` clauses of a statement. */
 function groupedRows({ from, where, groups }: Pick<AggregateReadOptions, 'from' | 'where' | 'groups'>) {
   const condition = where.length > 0 ? sql` where ${sql.join(where, sql` and `)}` : sql``
   const grouping = groups.length > 0 ? sql` group by ${sql.join(groups.map(({ term }) => term))}` : sql``

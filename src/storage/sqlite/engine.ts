@@ -54,7 +54,7 @@ export const sqlite: Engine = {
   uuidType: 'text',
   idColumns: {
     integer: [integerId],
-    // Without an explicit column for it, `rowid` could change when the file is vacuumed. No field has such a name.
+    // Without an explicit column, VACUUM could change `rowid`. No field name begins with an underscore.
     uuid: [numberedBy('_row'), { name: 'id', type: 'text', define: (column) => column.notNull().unique() }],
   },
   now: sql`unixepoch('now', 'subsec') * 1000.0`,

@@ -95,7 +95,7 @@ export interface QuotaUsesTable {
   /** The month, such as `2026-11`. */
   period: string
   used: number
-  /** The number of calls granted by the most recent request for calls. */
+  /** How many of the requested calls the most recent update granted. */
   granted: number
 }
 

@@ -22,9 +22,10 @@ interface Position {
 /**
  * Applies a webhook's change or deletion to its waiting deliveries, in the same transaction. After a change of address,
  * deliveries move to the new one if the webhook's scopes cover their events, and otherwise end. All end when the
- * webhook is paused, disabled or deleted, so that the log promises no further attempt. A job settles the deliveries
- * beyond the first `settledAtOnce`; until then, each claim checks the webhook (`whyStopped`). Calls in flight continue
- * and may still succeed; they are retried only after a change of address.
+ * webhook is paused, disabled or deleted, so that the log promises no further attempt.
+ *
+ * A job settles the deliveries beyond the first `settledAtOnce`; until then, each claim checks the webhook
+ * (`whyStopped`). Calls in flight continue and may still succeed; they are retried only after a change of address.
  */
 export async function settle(tx: Queryable, { db, queue }: SettleOptions, webhookId: string, instant: string) {
   const webhook = await lockWebhook(tx, db, webhookId)

@@ -5,7 +5,7 @@ import { memoize } from '../secrets.ts'
 import { type CallOutcome, outcomeOf } from './outcome.ts'
 import { exchange } from './read-response.ts'
 
-/** Outbound POSTs: `post` never rejects and ends within `timeoutMs`; `close` waits for calls in flight. */
+/** Sends outbound POSTs. `post` never rejects and resolves within `timeoutMs`; `close` waits for calls in flight. */
 export interface Sender {
   post(request: OutboundPost): Promise<CallOutcome>
   close(): Promise<void>
