@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as wait } from 'node:timers/promises'
 import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from 'kysely'
 import type pg from 'pg'
 import {
@@ -12,9 +11,10 @@ import {
 } from '../database.ts'
 import { insertEntry, type NewChange, newTag, rowLog } from '../row-changes/row-log.ts'
 import type { SetTimer } from '../scans/scan.ts'
-import { type ScannerOptions, scanner } from '../scans/scanner.ts'
+import { scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
 import type { TextIndex } from '../text-index/text-index.ts'
+import { cancellableRunner } from './cancellable-runner.ts'
 import { postgres } from './engine.ts'
 import { hastyTimeouts, openPool, patientTimeouts } from './pool.ts'
 import { checkPooler } from './pooler.ts'
@@ -117,37 +117,6 @@ export async function openPostgresReadOnly(url: string, isPatient: boolean): Pro
 const measuresOf = ([pool, { options, totalCount, idleCount, waitingCount }]: [string, pg.Pool]): PoolMeasures => ({
   ...{ pool, max: options.max, open: totalCount, idle: idleCount, waiting: waitingCount },
 })
-
-/** Runs statements on one pool; when the signal is aborted, cancels the statement through a second pool. */
-const cancellableRunner =
-  (pool: pg.Pool, canceller: pg.Pool): ScannerOptions['execute'] =>
-  async ({ sql: text, parameters }, signal) => {
-    const client = (await pool.connect()) as pg.PoolClient & { processID: number }
-    let [ended, cancelled] = [false, Promise.resolve()]
-    const cancel = async () => {
-      // Repeated, because a cancellation that arrives before the statement has started has no effect.
-      for (; !ended; await wait(cancelEveryMs)) {
-        await canceller.query('select pg_cancel_backend($1)', [client.processID])
-      }
-    }
-    const stop = () => {
-      // If the cancellation fails, for example because no connection is free, the server's statement timeout applies.
-      cancelled = cancel().catch(() => {})
-    }
-    signal.addEventListener('abort', stop)
-    try {
-      signal.throwIfAborted()
-      return (await client.query(text, withoutNul(text, [...parameters]))).rows
-    } finally {
-      ended = true
-      signal.removeEventListener('abort', stop)
-      // Awaited, so that a late cancellation cannot hit the next statement on this connection.
-      await cancelled
-      client.release()
-    }
-  }
-
-const cancelEveryMs = 100
 
 interface Access {
   pool: pg.Pool
