@@ -1,5 +1,6 @@
 import { type IncomingMessage, request as plainRequest } from 'node:http'
 import { request as secureRequest } from 'node:https'
+import { setTimeout as wait } from 'node:timers/promises'
 
 /** A server to measure. */
 export interface Target {
@@ -38,13 +39,28 @@ export function send({ port, tls }: Address, { method, path, headers, body = '' 
   })
 }
 
-/** Sends one request and reads the response; throws unless it has the expected status. */
+const maxAttempts = 10
+
+/**
+ * Sends one request and reads the response; throws unless it has the expected status. Repeats requests that get 503 with
+ * Retry-After, because a service may be busy just after its start.
+ */
 export async function expectResponse(address: Address, expected: number, request: HttpRequest): Promise<HttpResponse> {
+  const { method, path } = request
+  for (let attempt = 1; ; attempt++) {
+    const { statusCode, headers, body } = await responseTo(address, request)
+    if (statusCode === expected) return { headers, body }
+    const retryAfter = headers['retry-after']
+    if (statusCode !== 503 || retryAfter === undefined || attempt === maxAttempts)
+      throw new Error(`${method} ${path} returned ${statusCode} instead of ${expected}: ${body}`)
+    await wait(Number(retryAfter) * 1_000)
+  }
+}
+
+async function responseTo(address: Address, request: HttpRequest) {
   const response = await send(address, request)
   const body = (await response.setEncoding('utf8').toArray()).join('')
-  if (response.statusCode === expected) return { headers: response.headers, body }
-  const { method, path } = request
-  throw new Error(`${method} ${path} returned ${response.statusCode} instead of ${expected}: ${body}`)
+  return { statusCode: response.statusCode, headers: response.headers, body }
 }
 
 /** Returns a request as sent over the wire; both servers get the same bytes. */

@@ -71,9 +71,7 @@ export function listJudge(served: Served, rules: ListRules, query: Query, within
   }
   const fixed = declaration.computed.usesToday ? undefined : filtersNow()
   const toMembers = membersIn(declaration)
-  return async (request) => {
-    const { read, isReadable, keys } = await readRule(served, request)
-    const { filters, where = passesAll } = fixed ?? filtersNow()
+  const judgeOf = ({ read, isReadable, keys }: ReadRule, { filters, where = passesAll }: Filters): Judge => {
     const tests = [...filters.flatMap((filter) => testOf(filter, fields, declaration)), where]
     const searches = filters.flatMap((filter) => searchOf(filter))
     const holds: Holds = (row) => {
@@ -85,7 +83,17 @@ export function listJudge(served: Served, rules: ListRules, query: Query, within
     const key = JSON.stringify([read, tests, filters.filter(({ op }) => op === 'contains')])
     return { key, only, isReadable, contains: (row) => isReadable(row) && holds(row) }
   }
+  const isConstant = fixed !== undefined && served.accessOf === undefined
+  let constant: Judge | undefined
+  return async (request) => {
+    if (constant) return constant
+    const judge = judgeOf(await readRule(served, request), fixed ?? filtersNow())
+    if (isConstant) constant = judge
+    return judge
+  }
 }
+
+type Filters = Pick<ReturnType<typeof parseListQuery>['listQuery'], 'filters' | 'where'>
 
 function refuseRelations(query: Query): void {
   const dotted = Object.keys(query).find((name) => name.includes('.') && query[name] !== undefined)
@@ -93,6 +101,8 @@ function refuseRelations(query: Query): void {
   const refused = query.expand ? 'expand' : (dotted ?? (isAlong ? 'or' : undefined))
   if (refused !== undefined) throw malformedQuery(refused, notOnStreams)
 }
+
+type ReadRule = Awaited<ReturnType<typeof readRule>>
 
 /** Returns the test for the rows that a request's caller can read, and the field values that all of them share. */
 async function readRule({ declaration, accessOf }: Served, request: FastifyRequest) {
