@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import { type LoopMetrics, levelOf } from '../../src/http/policies/overload.ts'
+import { type LoopMetrics, levelOf, loadShedder } from '../../src/http/policies/overload.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { testApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
@@ -45,6 +45,8 @@ onSqlite((engine) => {
         app.get('/held', { config }, hold)
         app.get('/parked', { config: { ...config, waits: true } }, hold)
       })
+      // The first two seconds are ignored.
+      timers.pass(2_000)
     })
     beforeEach(() => {
       strain = rest
@@ -70,6 +72,17 @@ onSqlite((engine) => {
       const answers = await Promise.all(kinds.map((kind) => asked[kind]()))
       return kinds.filter((_, at) => answers[at]?.statusCode === 503)
     }
+
+    it('sheds nothing in the first two seconds, while the process still compiles its code', async () => {
+      strain = { delayMs: 500, utilization: 1, cpuShare: 1 }
+      const starting = drivenTimers()
+      const shedder = loadShedder({ measure: () => strain, random: () => chance, later: starting.later })
+      starting.pass(2_000)
+      assert.equal(shedder.isShed('list'), false)
+      starting.pass(200)
+      assert.equal(shedder.isShed('list'), true)
+      shedder.stop()
+    })
 
     it('sheds lists, then writes, then status and download requests, but never health checks, one level at a time', async () => {
       strain = { delayMs: 500, utilization: 1, cpuShare: 1 }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Database } from '../../src/storage/database.ts'
-import { type ChangeLogReader, changeLogReader } from '../../src/storage/row-changes/read.ts'
+import { openDatabase } from '../../src/storage/open.ts'
+import { type ChangeLogReader, changeLogReader, type LoggedChange } from '../../src/storage/row-changes/read.ts'
 import { maxPerEntry, type NewChange } from '../../src/storage/row-changes/row-log.ts'
 import { forEachEngine } from '../support/engines.ts'
 
@@ -29,8 +30,17 @@ forEachEngine((engine) => {
       db.write(async (tx) => {
         for (const change of changes) db.rowLog.add(tx, change)
       })
-    const idsAfter = async (at: number) =>
-      (await log.after(at)).flatMap(({ changes }) => changes).map(({ id, after }) => [id, after?.revision])
+    /** Returns all changes after a position. */
+    const changesAfter = async (from: number) => {
+      const found: LoggedChange[] = []
+      for (let at = from; ; ) {
+        const { entries, isEnd } = await log.after(at)
+        found.push(...entries.flatMap(({ changes }) => changes))
+        at = entries.at(-1)?.at ?? at
+        if (isEnd) return found
+      }
+    }
+    const idsAfter = async (at: number) => (await changesAfter(at)).map(({ id, after }) => [id, after?.revision])
 
     it('contains the changes of committed transactions, and none of a failed one', async () => {
       const { at } = await log.head()
@@ -53,7 +63,7 @@ forEachEngine((engine) => {
       const { at } = await log.head()
       await write({ ...update(1, 1), change: 'created', before: null }, update(1, 2))
       await write({ ...update(1, 2), change: 'deleted', after: null, before: JSON.stringify(rowOf(1, 2)) })
-      const logged = (await log.after(at)).flatMap(({ changes }) => changes)
+      const logged = await changesAfter(at)
       assert.deepEqual(
         logged.map(({ change, before, after }) => [change, before, after]),
         [
@@ -68,7 +78,7 @@ forEachEngine((engine) => {
       const { at: start } = await log.head()
       const revisions = Array.from({ length: 2 * maxPerEntry + 3 }, (_, at) => at + 1)
       await write(...revisions.map((revision) => update(4, revision)))
-      const logged = (await log.after(start)).flatMap(({ changes }) => changes)
+      const logged = await changesAfter(start)
       assert.deepEqual(
         logged.map(({ after }) => after?.revision),
         revisions,
@@ -82,6 +92,19 @@ forEachEngine((engine) => {
         )
       }
       assert.equal((await log.head()).at, logged.at(-1)?.at)
+    })
+
+    it('returns the changes that several connections have written, each once and in the order of their commits', async () => {
+      const { at } = await log.head()
+      const other = await openDatabase(db.url)
+      try {
+        for (const [revision, one] of [db, other, other, db, db, other].entries())
+          await one.write(async (tx) => one.rowLog.add(tx, update(10, revision)))
+      } finally {
+        await other.close()
+      }
+      const revisions = (await idsAfter(at)).map(([, revision]) => revision)
+      assert.deepEqual(revisions, [0, 1, 2, 3, 4, 5])
     })
 
     it('does not find a position with another tag, or one that no entry has', async () => {

@@ -54,6 +54,11 @@ export interface LoadShedder {
 }
 
 const checkIntervalMs = 200
+/**
+ * The number of measurements after the start that are ignored: the process still compiles its code, which shedding
+ * requests would not make faster.
+ */
+const ignoredChecks = 10
 const busyUtilization = 0.9
 /**
  * Event-loop delays in ms at which lists, writes, reads and token requests are shed. Only delay caused by this process
@@ -85,9 +90,11 @@ export function loadShedder({
   let inFlight = 0
   let cancel = () => {}
   let wasOverloaded = false
+  let checks = 0
   const bounds = shares.map((share) => share * maxInFlight)
   const check = () => {
-    const measuredLevel = levelOf(measure())
+    const metrics = measure()
+    const measuredLevel = checks++ < ignoredChecks ? 0 : levelOf(metrics)
     // The level changes by at most one per measurement. It leaves 0 only after two overloaded measurements in a row, so
     // that a single pause does not cause shedding.
     if (level > 0 || wasOverloaded) level += Math.sign(measuredLevel - level)

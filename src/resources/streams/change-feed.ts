@@ -3,7 +3,7 @@ import type { Verify } from '../../http/policies/authenticate.ts'
 import { whenAborted } from '../../http/server/response-end.ts'
 import type { Database } from '../../storage/database.ts'
 import type { RandomBytes } from '../../storage/ids.ts'
-import { changeLogReader, type LoggedChange, type LogPosition, maxRead } from '../../storage/row-changes/read.ts'
+import { changeLogReader, type LoggedChange, type LogPosition } from '../../storage/row-changes/read.ts'
 import { channels } from './channels.ts'
 import type { ChangeFeed, FeedMember, FeedStart } from './feed-member.ts'
 import { checkSoon, type FeedState, pollSoon } from './feed-state.ts'
@@ -90,12 +90,11 @@ async function join(state: FeedState, member: FeedMember, from: number): Promise
   whenAborted(member.ended, () => state.open.delete(member))
   if (state.isClosed) member.stop(reconnectMs.min)
   for (let at = from; ; ) {
-    const entries = await state.log.after(at)
+    const { entries, isEnd } = await state.log.after(at)
     if (member.ended.aborted) return
     for (const { changes } of entries) catchUp(member, changes)
     at = entries.at(-1)?.at ?? at
     await member.drained()
-    const isEnd = entries.length < maxRead
     if (!isEnd) await member.check(null)
     if (member.ended.aborted) return
     // In the meantime, the feed may have read further than this stream.

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { type ChangeLogReader, type LogPosition, maxRead } from '../../storage/row-changes/read.ts'
+import type { ChangeLogReader, LogPosition } from '../../storage/row-changes/read.ts'
 import type { Channels } from './channels.ts'
 import type { FeedMember } from './feed-member.ts'
 import { eventIdOf } from './subscribers.ts'
@@ -56,14 +56,14 @@ async function read(state: FeedState): Promise<void> {
     for (let hasMore = true; hasMore && state.position !== null; ) {
       const from = state.position.at
       const readAt = state.log.lastCommit()
-      const entries = await state.log.after(from)
+      const { entries, isEnd } = await state.log.after(from)
       if (state.position?.at !== from) continue
       state.readAt = readAt
       for (const { at, tag, changes } of entries) {
         for (const logged of changes) state.channels.collect(logged)
         state.position = { at, tag }
       }
-      hasMore = entries.length === maxRead
+      hasMore = !isEnd
       // Pause so that requests do not have to wait until all changes have been judged.
       if (hasMore) await setImmediate()
     }

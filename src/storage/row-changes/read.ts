@@ -28,16 +28,16 @@ export interface ChangeLogReader {
   head: () => Promise<LogPosition>
   /** Returns the position of a change and the `seq` of its entry; undefined if the log does not contain it. */
   find: (at: number, tag: string) => Promise<(LogPosition & { seq: number }) | undefined>
-  /** Returns the next entries with changes after a position, at most `maxRead`. */
-  after: (at: number) => Promise<EntryAfter[]>
+  /** Returns the next entries with changes after a position, and whether the log certainly ends after them. */
+  after: (at: number) => Promise<{ entries: EntryAfter[]; isEnd: boolean }>
   /** Returns the number of the last transaction, for `hasMore`. */
   lastCommit: () => number
   /** Returns false only if no change has been logged since this transaction. */
   hasMore: (since: number) => boolean
 }
 
-/** The maximum number of entries that one query reads. */
-export const maxRead = 20
+/** The maximum number of entries that are read at once. */
+const maxRead = 20
 const maxNumbered = 1_000
 
 /** An entry has `maxPerEntry` positions; its changes have the last ones, so that each entry ends at a known position. */
@@ -75,8 +75,11 @@ export function changeLogReader(db: Database): ChangeLogReader {
       // The entry that contains `at` may continue after it.
       const first = numberOf(at + 1)
       const recent = db.rowLog.entriesAfter(first - 1)
-      if (recent.length > 0) return recent.slice(0, maxRead).map((entry) => entryAfter(at, entry))
-      return (await next.all([first])).map((entry) => entryAfter(at, entry))
+      // Other connections may have written further entries.
+      if (recent.length > 0)
+        return { entries: recent.slice(0, maxRead).map((entry) => entryAfter(at, entry)), isEnd: false }
+      const stored = await next.all([first])
+      return { entries: stored.map((entry) => entryAfter(at, entry)), isEnd: stored.length < maxRead }
     },
     lastCommit: () => db.changes?.last() ?? 0,
     hasMore: (since) => db.changes === null || db.changes.lastOf('row_changes') > since,

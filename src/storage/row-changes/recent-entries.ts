@@ -34,7 +34,7 @@ export function recentEntries() {
   return {
     add: (entry: LogEntry): void => {
       const last = entries.at(-1)
-      // Another connection has written the entries between.
+      // The entries between are marks, or another connection has written them.
       if (last && entry.seq !== last.seq + 1) removeFirst(entries.length)
       entries.push(entry)
       length += entry.changes.length
