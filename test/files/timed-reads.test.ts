@@ -34,7 +34,7 @@ describe('timedReads', () => {
     assert.equal(from.destroyed, true)
   })
 
-  it('does not count time during which its consumer does not read', async () => {
+  it('does not count the time while its consumer is not reading', async () => {
     const from = source()
     const timed = timedReads(from, 10)
     for (let n = 0; n < 40; n++) from.push(Buffer.alloc(65_536))
@@ -53,7 +53,7 @@ describe('timedReads', () => {
     await failed
   })
 
-  it('destroys its source when it is destroyed itself, even while waiting for data', async () => {
+  it('destroys its source when it is destroyed, even while waiting for data', async () => {
     const from = source()
     const timed = timedReads(from, 10)
     timed.resume()

@@ -21,7 +21,7 @@ const skip = missing.length > 0 ? `not installed: ${missing.join(', ')}` : false
 const cluster = (...args: string[]) =>
   start(process.execPath, [join(project, 'scripts', 'cluster.ts'), ...args], { PATH: String(process.env.PATH) })
 
-describe('a program of the cluster', () => {
+describe('a program started by scripts/cluster.ts', () => {
   it('is killed if its readiness check fails', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-programs-'))
     t.after(() => rmSync(folder, { recursive: true }))

@@ -4,7 +4,7 @@ import { definitionFolder } from '../support/definitions.ts'
 import { type EngineUnderTest, forEachEngine } from '../support/engines.ts'
 import { eventually, realService } from '../support/service.ts'
 
-/** The text of a note selects the fault in its hook or job. */
+/** The text of a note selects how its hook or job fails. */
 const definition = `
   import { collection, hooks, job, Line, service, Type } from 'plinth'
   const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ text: Line(1, 40) }), filters: ['text'] })
@@ -25,7 +25,7 @@ const definition = `
   })
   export default service({ resources: [notes], code: { created, loops, throws } })`
 
-/** Prepares a service with faulty code; returns helpers for the tests, and a function that removes the service. */
+/** Prepares a service with faulty code. Returns test helpers, and a `close` function that removes the service. */
 async function faultyService(engine: EngineUnderTest, threads: number) {
   const place = await engine.place()
   const { write, remove } = definitionFolder()
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       })
       after(() => faulty?.close())
 
-      it('201 and a line in the log if a hook leaves a rejected promise unhandled; the service keeps running', async () => {
+      it('201 and a log entry if a hook leaves a rejected promise unhandled; the service keeps running', async () => {
         assert.equal(await faulty.post('reject'), 201)
         const [unawaited] = await eventually('the rejection is in the log', async () => {
           const found = faulty.lines('background work failed')
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
         assert.equal(await faulty.post('next'), 201)
       })
 
-      it('marks a job that throws as failed after its only attempt, with the error', async () => {
+      it('marks a job that throws as failed after its only attempt, and stores the error', async () => {
         assert.equal(await faulty.post('job throws'), 201)
         const [failed] = await eventually('the job has failed', async () => {
           const found = await faulty.jobs('throws')
@@ -79,9 +79,9 @@ forEachEngine((engine) => {
         assert.deepEqual([failed.attempts, failed.failures, failed.error], [1, 1, 'Error: the reason'])
       })
 
-      // With one thread, nothing can end a loop but a restart (docs/code.md).
+      // With one thread, only a restart stops an endless loop (docs/code.md).
       if (threads > 1) {
-        it('undoes a write whose hook loops forever, replaces the thread, and names the hook in the log', async () => {
+        it('rolls back a write whose hook loops forever, replaces the thread, and logs the hook’s name', async () => {
           const looping = faulty.post('loop').catch(() => 'closed')
           await eventually('the thread is replaced', async () => faulty.lines('thread replaced').length === 1)
           assert.equal(await looping, 'closed')
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
           assert.deepEqual((await faulty.service.call('GET', '/notes?text=loop')).json(), [])
         })
 
-        it('replaces the thread of a job that loops forever, names the job in the log, and can then cancel it', async () => {
+        it('replaces the thread of a job that loops forever, logs the job’s name, and can then cancel the job', async () => {
           assert.equal(await faulty.post('job loops'), 201)
           const before = faulty.lines('thread replaced').length
           await eventually(
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('201 for a request after these faults', async () => {
+      it('201 for a write after all these faults', async () => {
         assert.equal(await faulty.post('last'), 201)
       })
     })

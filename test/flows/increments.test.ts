@@ -10,7 +10,7 @@ forEachEngine((engine) => {
   describe(`${clients} clients that each make ${increments} attempts to increment one counter (P7, T-RACE-01)`, () => {
     const service = appOn(engine)
 
-    it('200 exactly as often as the counter was incremented, 412 for every other attempt', {
+    it('200 for each stored increment, 412 for every other attempt', {
       timeout: 120_000,
     }, async () => {
       const created = await service.send({ method: 'POST', url: '/products', payload: { name: 'Counter', price: 0 } })

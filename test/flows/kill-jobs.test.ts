@@ -12,8 +12,8 @@ import { eventually, realService } from '../support/service.ts'
 const kills = Number(process.env.KILLS ?? 5)
 
 /**
- * The hook of a new note inserts two halves and enqueues two jobs in one transaction. The action `double` inserts two
- * more halves. Each job stores a mark with the id and the text of its note.
+ * Creating a note inserts two `halves` rows and enqueues two jobs, all in one transaction. The action `double` inserts
+ * two more `halves` rows. Each job inserts a mark with the id and text of its note.
  */
 const definition = `
   import { action, collection, hooks, job, Line, schedule, service, Type } from 'plinth'
@@ -49,7 +49,7 @@ const definition = `
 
 forEachEngine((engine) => {
   describe(`hooks, actions and jobs when the service is killed ${kills} times (seed ${seed})`, () => {
-    it('run for each accepted request, jobs at least once; no hook or action is half done, even for refused requests', {
+    it('run for every accepted request, jobs at least once; no hook or action is applied partially, even if refused', {
       timeout: 120_000 + kills * 30_000,
     }, async () => {
       const place = await engine.place()

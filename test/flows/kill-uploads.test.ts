@@ -24,12 +24,12 @@ const definition = `
   export default service({ resources: [notes] })`
 
 /**
- * The states that each row can have: the digest of its file, `none` without a file, or `deleted`. A request without a
- * response adds a state; an accepted one leaves only its own.
+ * The possible states of each row: the digest of its file, `none` if it has no file, or `deleted`. A request without a
+ * response adds a possible state; an accepted request replaces them all with its own.
  */
 type Ledger = Map<string, Set<string>>
 
-/** A write of a client: a request, and the state of the row after it. */
+/** A client's write request, and the state of the row after it. */
 interface Write {
   method: string
   path: string
@@ -40,7 +40,7 @@ interface Write {
 
 const digestOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('base64')
 
-/** Returns a write of a form with a text and a file. */
+/** Returns a multipart write with a text field and a file. */
 async function formWrite(method: string, path: string, bytes: Buffer): Promise<Write> {
   const form = new FormData()
   form.append('json', JSON.stringify({ text: 'written' }))
@@ -88,7 +88,7 @@ async function checkRows(service: RealService, ledger: Ledger): Promise<void> {
   }
 }
 
-/** Removes what the sweep would remove within three hours, and asserts that all other files belong to rows. */
+/** Runs the sweep as of three hours from now, and asserts that every remaining file belongs to a row. */
 async function checkStore(url: string, folder: string): Promise<void> {
   const db = await openDatabase(url)
   try {

@@ -117,7 +117,7 @@ forEachEngine((engine) => {
       for (let kill = 0; kill < kills; kill++) {
         const place = await engine.place()
         const run = plinth(['migrate'], { ...env, DATABASE_URL: place.url })
-        // The migrations take place in the second half of the run.
+        // The process migrates the schema in the second half of its run time, so it is killed only then.
         await pause(wholeMs * (0.5 + (0.5 * kill) / kills))
         run.child.kill('SIGKILL')
         await ended(run)

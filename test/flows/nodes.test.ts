@@ -93,7 +93,7 @@ onPostgres((engine) => {
       assert.match(stderr, /master key/i)
     })
 
-    it('a process that stops is no longer listed', async () => {
+    it('are removed from the list when they stop', async () => {
       await worker.stop()
       const token = await auth.token()
       const listed = (await api.call('GET', '/api/nodes', { token })).json()

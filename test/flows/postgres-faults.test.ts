@@ -115,7 +115,7 @@ describe('faults of PostgreSQL and its network', { skip: clusterMissing }, () =>
     }),
   )
 
-  it('201 again after the server ends every connection, and nothing is lost (F-PG-02)', { timeout }, (t) =>
+  it('201 again after the server terminates every connection, and nothing is lost (F-PG-02)', { timeout }, (t) =>
     during(t, 'terminated', async (ledger) => {
       for (let turn = 0; turn < 5; turn++) {
         await sql`

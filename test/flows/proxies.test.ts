@@ -24,7 +24,7 @@ const missing = (name: ProxyName): string | false => {
   return spawnSync(program, [programNames[name]]).status === 0 ? false : `${program} is not installed`
 }
 
-/** Caddy serves only requests for the name of its site. */
+/** Caddy responds only to requests for the host name in its configuration. */
 const localhost = { host: 'localhost' }
 
 interface Answer {
@@ -192,7 +192,7 @@ function rollingRestart(site: Site): void {
 async function restart(program: Program): Promise<void> {
   assert.equal(await program.stop('SIGTERM'), 0)
   await program.start()
-  // The proxy notices within this time that the node is back.
+  // The proxy detects within this time that the node is healthy again.
   await pause(3_000)
 }
 

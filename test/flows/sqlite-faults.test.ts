@@ -24,7 +24,7 @@ const pageBytes = 2_048
 const timeout = 90_000
 const files = ['plinth.db', 'plinth.db-wal']
 
-/** Returns digests of the files of a database, so that tests can assert that nothing was written. */
+/** Returns the digests of a database's files. Tests compare them to assert that nothing was written. */
 const digests = (folder: string) =>
   files.map((name) => {
     const path = join(folder, name)
@@ -77,7 +77,7 @@ describe('a damaged SQLite file', () => {
   }
 
   for (const command of ['serve', 'migrate']) {
-    it(`\`plinth ${command}\`: exit code 2 with the file and the failed check; nothing is written`, {
+    it(`\`plinth ${command}\` exits with code 2, names the file and the failed check, and writes nothing`, {
       timeout,
     }, async () => {
       const kinds: [RegExp, (path: string) => void][] = [
@@ -100,7 +100,7 @@ describe('a damaged SQLite file', () => {
     })
   }
 
-  it('503 for a damaged row, writes and /readyz, 200 for other rows; the file is not changed', {
+  it('503 for a damaged row, for writes and at /readyz, 200 for other rows; the file stays unchanged', {
     timeout,
   }, async () => {
     const dataDir = copy()

@@ -8,7 +8,7 @@ import { eventually, realService } from '../support/service.ts'
 
 /** The number of kills; long runs set KILLS=50. */
 const kills = Number(process.env.KILLS ?? 20)
-/** Each kill is followed by a start, which takes long on a busy machine. */
+/** The service restarts after each kill, which is slow on a busy machine. */
 const limitMs = 60_000 + kills * 20_000
 
 forEachEngine((engine) => {
@@ -22,7 +22,7 @@ forEachEngine((engine) => {
       let lastEventId: string | undefined
       const agent = () =>
         new Agent({ connect: { ca: readFileSync(join(service.dataDir, 'certificates', 'authority.crt')) } })
-      /** Reads one connection of the stream until it ends. */
+      /** Opens the stream and reads it until the connection closes. */
       const read = async (token: string) => {
         const dispatcher = agent()
         const headers = {

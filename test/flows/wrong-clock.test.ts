@@ -50,7 +50,7 @@ forEachEngine((engine) => {
     await service.start()
     return service
   }
-  // Probes send no token.
+  // Requests the path without a token, as a health probe does.
   const probe = ({ dataDir, port }: RealService, path: string) => visit(dataDir, `https://localhost:${port}${path}`)
   const stopped = () => service?.remove()
 

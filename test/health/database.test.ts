@@ -191,7 +191,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('keys.signing says when the key’s successor starts to sign, and warns if the key is too old', async () => {
+    it('keys.signing states when the next key starts to sign, and warns if the current key is too old', async () => {
       expectCheck(await check(), 'keys.signing', 'pass', /first start creates it/)
       const key = await createKey(seal, iso(nowMs), iso(nowMs))
       const next = { ...key, kid: 'next', activeFrom: iso(nowMs + 90 * dayMs) }
@@ -430,7 +430,7 @@ onSqlite((engine) => {
     })
     after(() => place.remove())
     const check = (changes: Partial<ExamineOptions> = {}) => examined({ DATABASE_URL: place.url }, changes)
-    /** Changes bytes of the file. */
+    /** Overwrites bytes of the file at a position. */
     const overwrite = (bytes: Buffer, position: number) => {
       const file = openSync(path, 'r+')
       writeSync(file, bytes, 0, bytes.length, position)
@@ -537,7 +537,7 @@ onPostgres((engine) => {
       }
     })
 
-    it('database.connections warns if the nodes can open more connections than the server has', async (t) => {
+    it('database.connections warns if the nodes can open more connections than the server allows', async (t) => {
       expectCheck(await check(), 'database.connections', 'pass', /; 0 nodes can open 0/)
       const { rows } = await client.query(`select current_setting('max_connections')::int as max`)
       // The totals of the table in docs/scaling.md: a node opens at most 35 connections, or 20 without those to a pooler.

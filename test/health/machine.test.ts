@@ -148,7 +148,7 @@ describe('the checks of files', () => {
     )
     chmodSync(files.tls, 0o640)
     for (const file of Object.values(files).slice(0, 2)) chmodSync(file, 0o600)
-    // The group may read the operator's own key.
+    // Group read access is allowed only for the TLS key, which the operator supplies.
     expectCheck(await check(env), 'files.private', 'pass')
     chmodSync(files.tls, 0o644)
     expectCheck(await check(env), 'files.private', 'fail', /chmod o= \S+tls\.key/)

@@ -27,7 +27,7 @@ async function silentServer() {
   return { port, connections: () => sockets.size, close }
 }
 
-/** Starts a proxy that forwards nothing more from a client once it sends this text. */
+/** Starts a proxy that stops forwarding a client's data at the first chunk that contains `text`. */
 async function stallingProxy({ hostname, port }: URL, text: string) {
   const sockets = new Set<Socket>()
   const server = createServer((client) => {

@@ -63,7 +63,7 @@ onSqlite((engine) => {
     const kernelLocks = '/proc/locks'
     const skip = existsSync(kernelLocks) ? false : `${kernelLocks} does not exist`
 
-    it('200; the process keeps its lock, without which another process could remove the WAL', { skip }, async () => {
+    it('200; the process keeps its file lock, so that no other process can remove the WAL', { skip }, async () => {
       const { ino } = statSync(service.db.url.replace('file:', ''))
       const locks = () =>
         readFileSync(kernelLocks, 'utf8')

@@ -22,7 +22,10 @@ export function newFolder(): { folder: string; remove: () => void } {
   return { folder, remove: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
-/** Examines a service with these settings. By default, the data folder is empty, and no deep check is made. */
+/**
+ * Runs the health checks of a service with these settings. By default, the data folder is empty and there are no deep
+ * checks.
+ */
 export async function examined(env: Environment, changes: Partial<ExamineOptions> = {}): Promise<HealthReport> {
   const { folder, remove } = newFolder()
   const config = readConfig({ PLINTH_DATA_DIR: folder, ...env })
@@ -44,7 +47,7 @@ export async function examined(env: Environment, changes: Partial<ExamineOptions
   }
 }
 
-/** Asserts the status of a check (null: it does not apply), and that its detail and cure match `text`. */
+/** Asserts the check's status (null if the check does not apply), and that its detail and cure match `text`. */
 export function expectCheck({ checks }: HealthReport, id: string, status: string | null, text?: RegExp): void {
   const found = checks.find((check) => check.id === id)
   assert.equal(found?.status ?? null, status, `${id}: ${found?.detail}`)

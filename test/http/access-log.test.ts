@@ -90,7 +90,7 @@ describe('an access log line', () => {
     ...{ address: '127.0.0.1', client: 'cli_a', subject: 'usr_1', errorCode: undefined },
   }
 
-  it('is one line of JSON, regardless of the previous line and of client input', () => {
+  it('is one line of JSON, whatever values the client sends and whatever the previous line was', () => {
     const textOf = accessTexts()
     const paths = ['/things', '/a"b', '/a\\b', '/a\nb', '/\u007f', '/caf\u00e9', '/\ud83d\ude00', '/\u2028']
     const senders: Partial<AccessLine>[] = [

@@ -91,7 +91,7 @@ describe('caching', () => {
     assert.deepEqual(await ask('/public', 'DELETE'), { control: 'no-store', expires: undefined })
   })
 
-  it('a Cache-Control set by the route is kept', async () => {
+  it('a Cache-Control header set by the route is not overridden', async () => {
     assert.deepEqual(await ask('/special'), { control: 'no-cache', expires: undefined })
   })
 })

@@ -76,7 +76,7 @@ describe('connection limits', () => {
     assert.equal(await isTaken(port), true)
   })
 
-  it('apply to IPv6 connections per /64 network, which is reported', async () => {
+  it('apply to each IPv6 /64 network as a whole, and report the network', async () => {
     const server = answering()
     const { bound, reports } = bounded({ maxPerAddress: 1 })
     bound(server)

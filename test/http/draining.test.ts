@@ -25,7 +25,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     let port: number
     let held: (() => void)[]
     let reached: string[]
-    /** The server's ends of the connections. */
+    /** The server-side sockets of the connections. */
     let accepted: Socket[]
     let sockets: Socket[]
     beforeEach(async () => {
@@ -120,7 +120,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/held', '/things', '/held'])
     })
 
-    it('stops listening on finish, but responds to a request in flight before it closes the connection', async () => {
+    it('stops listening on finish(), but responds to a request in flight before it closes the connection', async () => {
       const socket = await open()
       socket.write(get('/held'))
       await until(() => held.length === 1)
@@ -149,7 +149,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         socket.write(get('/things'))
         return text(socket)
       })
-      // The clients connect in the next tick.
+      // The sockets start to connect in the next tick.
       await new Promise<void>((resolve) => process.nextTick(resolve))
       await drain.finish()
       const all = await Promise.all(answers)
@@ -193,7 +193,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(statuses(await text(socket)), [200])
     })
 
-    it('destroys the remaining connections on cut', async () => {
+    it('destroys the remaining connections on cut()', async () => {
       const socket = await open()
       socket.write(get('/held'))
       await until(() => held.length === 1)

@@ -276,7 +276,7 @@ for (const [title, { settings, minShare }] of Object.entries(cases)) {
         }
       }
 
-      it('equal the policies’ responses byte for byte, as do log lines and the counts of deprecated calls', async () => {
+      it('equal the policies’ responses byte for byte, as do the log lines and the counts of deprecated calls', async () => {
         for (const one of fc.sample(step, { numRuns: steps, seed })) await run(one)
         const [fast, full] = pair.lines()
         assert.deepEqual(fast, full)
@@ -284,7 +284,7 @@ for (const [title, { settings, minShare }] of Object.entries(cases)) {
         assert.ok(fast.length > steps / 2)
       })
 
-      it('are sent for the required share of the requests with a token', () => {
+      it('make up the required share of the responses to requests with a token', () => {
         const share = 1 - pair.fast.verifier.count() / pair.full.verifier.count()
         assert.ok(share > minShare, `${share}`)
       })

@@ -280,7 +280,7 @@ onSqlite((engine) => {
       assert.deepEqual(await ask(), [200, 100, 99])
       client.close()
       await service.app.close()
-      // Otherwise the reader would record the last use after a minute, in a closed database.
+      // Records the last use of the key now; a timer would do it in a minute, when the database is closed.
       await flush()
     })
 

@@ -116,10 +116,10 @@ async function answerOf(stream: ClientHttp2Stream): Promise<Answer> {
   return { status, headers: headers as IncomingHttpHeaders, body: await text(stream) }
 }
 
-/** Connection-specific header fields, which HTTP/2 does not allow, and the date. */
+/** Fields left out of the comparison: connection-specific fields, which HTTP/2 does not allow, and the date. */
 const ofConnection = new Set(['connection', 'keep-alive', 'transfer-encoding', 'date'])
 
-/** Matches the random request id of a response that no handler sent. */
+/** Matches the random request id of a response that was not sent by a handler. */
 const ownId = /[\da-f]{8}-[\da-f-]{27}/g
 
 const comparable = ({ status, headers, body }: Answer) => ({
@@ -264,7 +264,7 @@ onSqlite((engine) => {
       await once(stream.resume(), 'end')
     })
 
-    it('keeps event streams open next to other requests, and completes them when the service stops', async () => {
+    it('keeps event streams open alongside other requests, and completes them when the service stops', async () => {
       const { session, http2, app } = await started()
       const opened = ['/products?name=Vise', '/products?name=Vise&fields=price'].map((path) => {
         const headers = { accept: 'text/event-stream', authorization: `Bearer ${token(everyScope)}` }
@@ -287,7 +287,7 @@ onSqlite((engine) => {
       await closed
     })
 
-    it('aborts the signal of responseEnd() when a stream is reset, even if the handler gets the signal later', async () => {
+    it('aborts the signal of responseEnd() when a stream is reset, even if the handler requests it afterwards', async () => {
       const ends: AbortSignal[] = []
       const waiting = Promise.withResolvers<void>()
       const { session } = await started({
@@ -326,7 +326,7 @@ onSqlite((engine) => {
       assert.deepEqual([status, JSON.parse(body).errorCode], [408, 'REQUEST_TIMEOUT'])
     })
 
-    it('T-HTTP-18 loses a stream whose response is not read, but keeps the others', async () => {
+    it('T-HTTP-18 cancels a stream whose response is not read, but keeps the others', async () => {
       const { session, http2 } = await started({
         stalledMs: 200,
         more: (app) => {
@@ -370,7 +370,7 @@ onSqlite((engine) => {
       assert.notEqual(code, constants.NGHTTP2_NO_ERROR)
     })
 
-    it('is drained with GOAWAY: requests in flight are handled, then the connection ends', async () => {
+    it('is drained with GOAWAY: it closes after the requests in flight have been handled', async () => {
       const waiting = Promise.withResolvers<void>()
       let isWaiting = false
       const { session, http2, sessions } = await started({

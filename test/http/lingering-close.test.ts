@@ -48,7 +48,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-linger-'))
     let mounted: Mounted
     let reached: string[]
-    /** The server's end of the connection. */
+    /** The server-side socket of the connection. */
     let accepted: Socket
     before(async () => {
       const tls = transport === 'TLS' ? await localCertificates(folder, [], Date.now) : null

@@ -86,7 +86,7 @@ describe('readForm', () => {
     await rejects(`${'x'.repeat(100_000)}\r\n`, /ended before/)
   })
 
-  it('rejects a body whose connection is lost, also while a part is read', async () => {
+  it('rejects a body whose connection is lost, even while a part is being read', async () => {
     const lost = async function* () {
       yield Buffer.from(body.slice(0, 150))
       throw new Error('lost')

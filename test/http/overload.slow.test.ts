@@ -10,7 +10,7 @@ import { drivenTimers, until } from '../support/timers.ts'
 const rest: LoopMetrics = { delayMs: 1, utilization: 0.2, cpuShare: 0.2 }
 
 describe('levelOf', () => {
-  it('returns 0 if the event loop is half idle or hardly delayed, otherwise 1 to 4 depending on the delay', () => {
+  it('returns 0 if the event loop is at least half idle or barely delayed, otherwise 1 to 4 depending on the delay', () => {
     assert.equal(levelOf({ delayMs: 5_000, utilization: 0.5, cpuShare: 0.5 }), 0)
     assert.equal(levelOf({ delayMs: 99, utilization: 1, cpuShare: 1 }), 0)
     assert.deepEqual(
@@ -163,7 +163,7 @@ onSqlite((engine) => {
   })
 
   describe('the token endpoint under overload', () => {
-    it('is shed only at the last level', async () => {
+    it('sheds requests only at the highest level', async () => {
       const db = await engine.database()
       const timers = drivenTimers()
       const measure = () => ({ delayMs: 500, utilization: 1, cpuShare: 1 })

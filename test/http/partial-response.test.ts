@@ -65,7 +65,7 @@ describe('the `fields` parameter', () => {
     assert.deepEqual(await read('fields=title,%20id%20,title'), { title: 'Emma', id: 7 })
   })
 
-  it('200, ignoring unknown names', async () => {
+  it('200 for unknown names, which are ignored', async () => {
     assert.deepEqual(await read('fields=title,nothing'), { title: 'Emma' })
     assert.deepEqual(await read('fields=nothing'), {})
     assert.deepEqual(await read('fields=Title'), {})

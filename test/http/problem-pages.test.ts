@@ -70,7 +70,7 @@ describe('GET /problems/{code}', () => {
     })
   }
 
-  it('200 with Vary: Accept; the ETag of the page causes a 304 for the page, but a 200 for JSON', async () => {
+  it('200 with Vary: Accept; the page’s ETag yields a 304 for the page, but a 200 for JSON', async () => {
     const first = await get('auth-required', browser)
     assert.equal(first.headers['cache-control'], 'public, max-age=60, must-revalidate')
     assert.equal(first.headers.vary, 'Accept, Accept-Encoding, Authorization, X-API-Key')

@@ -266,7 +266,7 @@ describe('raw bytes on a socket', () => {
     const last = get('Connection: close')
     const statuses = async (bytes: string) => (await converse(bytes)).map(({ status }) => status)
 
-    it('every request, including a rejected request, gets a response, in order', async () => {
+    it('every request gets a response, in order, even if one of them is rejected', async () => {
       assert.deepEqual(await statuses(get() + target('/nothing') + last), [200, 404, 200])
       assert.deepEqual(await statuses(`${post('Content-Length: 1')}{${last}`), [400, 200])
       assert.deepEqual(await statuses(`${post(chunked)}${chunk(pen)}0\r\n\r\n${last}`), [200, 200])

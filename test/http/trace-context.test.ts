@@ -106,7 +106,7 @@ describe('the tracestate header', () => {
   it('is ignored without traceparent', () => assert.equal(traceOf({ tracestate: 'a=1' }), null))
 })
 
-describe('the trace context that is passed on', () => {
+describe('the outgoing trace context', () => {
   it('has the same trace id, sampled flag and state, and a new parent id that is not all zeros', () => {
     const trace = traceOf({ traceparent: `cc-${traceId}-${parentId}-07-more`, tracestate: 'a=1' }) as string
     const random = (size: number) => Buffer.alloc(size, 0xab)

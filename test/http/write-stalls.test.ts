@@ -21,7 +21,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     let timers: ReturnType<typeof drivenTimers>
     let mounted: Mounted
     let source: Readable
-    /** The server's end of the TCP connection, below TLS. */
+    /** The server-side TCP socket, below TLS. */
     let accepted: Socket
     beforeEach(async () => {
       timers = drivenTimers()

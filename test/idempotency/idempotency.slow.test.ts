@@ -36,7 +36,7 @@ const postTo = (service: TestApp, { url = '/products', payload, key, headers, be
 
 const replayed = ({ headers }: Response) => headers['idempotent-replayed']
 
-/** Returns what a replay must repeat: the response without headers that differ for each request. */
+/** Returns the parts of a response that a replay must repeat, without headers that differ for each request. */
 const essence = ({ statusCode, headers, body }: Response) => {
   const { 'idempotent-replayed': _, 'x-request-id': __, date: ___, ...rest } = headers
   return { statusCode, headers: rest, body }

@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('starts only after the time in `after`: a text, milliseconds or a Date', async () => {
+    it('starts only after the time in `after`, which is a string, milliseconds or a Date', async () => {
       const started: number[] = []
       const worker = await node(served([jobOf('count', ({ n }) => void started.push(n))]))
       const startMs = test.clock.now
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('is tried again after growing delays, then fails with its error, shortened and redacted', async () => {
+    it('is retried with growing delays, then fails with its error, shortened and redacted', async () => {
       const redact = (text: string) => text.replace('hunter2', '…')
       const jobs = served([jobOf('count', failing(`no answer for hunter2 \0 ${'x'.repeat(3_000)}`), 2)])
       const worker = await node(jobs, { redact })
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.deepEqual([backoffMs(1, () => 0), backoffMs(1, () => 0.999_999)], [8_000, 12_000])
     })
 
-    it('fails without another try if its stored input no longer matches the schema', async () => {
+    it('fails without a retry if its stored input no longer matches the schema', async () => {
       const worker = await node(served([jobOf('count', () => {}, 5)]))
       await add(worker, { n: 1 }, { after: 1_000 })
       await test.db.write((tx) => tx.updateTable('declaredJobs').set({ input: '{"n":"old"}' }).execute())
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
       assert.equal(row.error, 'InvalidInput: the input must be { n } with an integer')
     })
 
-    it('is not added while a job with the same name and key waits, but is added while one runs', async () => {
+    it('is not added while a job with the same name and key is waiting, but is added while one is running', async () => {
       const gate = Promise.withResolvers<void>()
       const begun = Promise.withResolvers<void>()
       const run = async () => {
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
       assert.equal((await reaches('failed')).error, 'Error: The attempt took longer than 5 ms')
     })
 
-    it('waits again when its worker stops, and is completed by another worker', async () => {
+    it('returns to waiting when its worker stops, and is completed by another worker', async () => {
       const begun = Promise.withResolvers<void>()
       const first = await node(
         served([
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
       assert.ok(!test.errors.some((error) => error instanceof Stopping))
     })
 
-    it('is still tried after five attempts that ended with their process, but fails after six', async () => {
+    it('is retried after its process has crashed five times, but fails after the sixth crash', async () => {
       const worker = await node(served([jobOf('count', () => {}, 5)]))
       await add(worker, { n: 1 }, { after: 1_000 })
       await test.db.write((tx) => tx.updateTable('declaredJobs').set({ interruptions: 5, attempts: 5 }).execute())
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
       await worker.work.check()
       await reaches('completed')
       await add(worker, { n: 2 }, { after: 1_000 })
-      // As after a sixth crash: the row is still running, and its entry is in the queue.
+      // The state after a sixth crash: the row is still running, and its entry is in the queue.
       const crashed = { status: 'running', interruptions: 5, attempts: 5 } as const
       const [, second] = await rows()
       await test.db.write(async (tx) => {
@@ -241,7 +241,7 @@ forEachEngine((engine) => {
       assert.equal((await reaches('failed', 1)).error, 'Error: The process ended during 6 attempts')
     })
 
-    it('waits while the definition does not declare it, and runs once one does', async () => {
+    it('waits until a definition declares it, then runs', async () => {
       const old = await node(served([jobOf('old', () => {})]))
       await add(old, { n: 1 }, {}, 'old')
       await reaches('completed')
@@ -261,7 +261,7 @@ forEachEngine((engine) => {
       assert.equal((await reaches('completed')).turn, 2)
     })
 
-    it('runs again when it is retried; a retry is a STATE_CONFLICT while another job with its key waits', async () => {
+    it('runs again when retried; a retry throws STATE_CONFLICT while another job with its key is waiting', async () => {
       let isBroken = true
       const run = () => {
         if (isBroken) throw new Error('broken')
@@ -284,7 +284,7 @@ forEachEngine((engine) => {
       await assert.rejects(retry(), /The job is completed: only a job that has failed or was cancelled can be retried/)
     })
 
-    it('is removed when it ended more than 30 days ago, but not while it waits', async () => {
+    it('is deleted 30 days after it ended, but never while it is waiting', async () => {
       const worker = await node(served([jobOf('count', () => {})]))
       await add(worker)
       await reaches('completed')

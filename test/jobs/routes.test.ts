@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       assert.deepEqual([...idsOf(page), ...idsOf(await get(next))], ids.toReversed())
     })
 
-    it('403 without the scope admin, 400 for a status that does not exist', async () => {
+    it('403 without the admin scope, 400 for an unknown status', async () => {
       for (const url of ['/api/jobs', '/api/jobs/job_0', '/api/schedules']) {
         assert.equal((await service.send({ url })).statusCode, 403, url)
       }

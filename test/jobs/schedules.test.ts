@@ -16,12 +16,12 @@ describe('the times of a schedule', () => {
     return found
   }
 
-  it('follow the time zone when summer time starts and ends', () => {
+  it('follow the time zone when daylight saving time starts and ends', () => {
     assert.deepEqual(times('0 8 * * 1-5', '2027-03-25T12:00:00Z', 2), ['2027-03-26T07:00', '2027-03-29T06:00'])
     assert.deepEqual(times('0 8 * * 1-5', '2026-10-22T12:00:00Z', 2), ['2026-10-23T06:00', '2026-10-26T07:00'])
   })
 
-  it('are an hour later on the day on which summer time skips them', () => {
+  it('are an hour later on the day when daylight saving time skips them', () => {
     assert.deepEqual(times('30 2 * * *', '2027-03-26T12:00:00Z', 3), [
       '2027-03-27T01:30',
       '2027-03-28T01:30',
@@ -29,7 +29,7 @@ describe('the times of a schedule', () => {
     ])
   })
 
-  it('are not repeated when summer time ends, unless the schedule is hourly', () => {
+  it('are not repeated when daylight saving time ends, unless the schedule is hourly', () => {
     assert.deepEqual(times('30 2 * * *', '2026-10-24T12:00:00Z', 2), ['2026-10-25T00:30', '2026-10-26T01:30'])
     assert.deepEqual(times('0 * * * *', '2026-10-24T23:30:00Z', 3), [
       '2026-10-25T00:00',
@@ -48,13 +48,13 @@ describe('the times of a schedule', () => {
     ['61 * * * *', /^'61 \* \* \* \*' is not a cron expression: /],
     ['0 0 31 2 *', /^'0 0 31 2 \*' is not a cron expression: /],
   ] as const) {
-    it(`cannot be given by the cron expression '${cron}'`, () => {
+    it(`cannot be defined by the cron expression '${cron}'`, () => {
       const error = cronError(cron) ?? ''
       typeof message === 'string' ? assert.equal(error, message) : assert.match(error, message)
     })
   }
 
-  it('can be given by lists, ranges and steps', () => assert.equal(cronError('*/5 8-18 1,15 * 1-5'), undefined))
+  it('can be defined by lists, ranges and steps', () => assert.equal(cronError('*/5 8-18 1,15 * 1-5'), undefined))
 })
 
 forEachEngine((engine) => {

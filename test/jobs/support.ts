@@ -77,7 +77,7 @@ export function jobsOn(engine: EngineUnderTest): JobsUnderTest {
   test.node = async (jobs, { concurrency = 5, ...more } = {}) => {
     const { db } = test
     const onError = (error: unknown) => test.errors.push(error)
-    // The queue uses the real clock; the clock of the test determines when jobs are due.
+    // The queue uses the real clock; the test's clock determines when jobs are due.
     const queue = await openQueue({
       db,
       now: Date.now,
@@ -97,7 +97,7 @@ export function jobsOn(engine: EngineUnderTest): JobsUnderTest {
     return node
   }
   test.add = (node, input = { n: 1 }, options = {}, name = 'count') => {
-    // `rows` sorts the jobs by the time at which they were added.
+    // Gives each job a different creation time, by which `rows` sorts.
     test.clock.now++
     return test.db.write((tx) => node.enqueue(tx, name, input, options))
   }

@@ -18,7 +18,7 @@ const call = { deliveryId: 'dlv_a' }
 describe('percentile', () => {
   const counts = (values: Record<number, number>) => [...durationBounds, 99].map((bound) => values[bound] ?? 0)
 
-  it('is estimated within a bucket of the histogram', () => {
+  it('is interpolated within a bucket of the histogram', () => {
     assert.equal(percentile(counts({ 0.005: 100 }), 0.5), 3.75)
     assert.equal(percentile(counts({ 0.001: 99, 1: 1 }), 0.5), 0.51)
     assert.equal(percentile(counts({ 0.001: 90, 1: 10 }), 0.99), 950)

@@ -60,7 +60,7 @@ onSqlite((engine) => {
       assert.equal(await count({ route: '/products', method: 'POST', status: '201', version: 'v1' }), 1)
     })
 
-    it('counts routes outside the versions under the version none', async () => {
+    it('counts routes outside the versions with the version label `none`', async () => {
       await service.send({ url: '/livez' })
       assert.equal(await count({ route: '/livez', method: 'GET', status: '200', version: 'none' }), 1)
     })
@@ -101,7 +101,7 @@ onSqlite((engine) => {
   })
 
   describe('plinth_client_requests_top', () => {
-    it('lists the ten busiest clients of the last minute, and forgets them later', async () => {
+    it('lists the ten busiest clients of the last minute, and drops them once they are idle', async () => {
       service.clock.now += 200_000
       for (let at = 0; at < 12; at++) {
         for (let time = 0; time <= at; time++) await service.send({ url: '/livez', token: token('', `busy${at}`) })

@@ -39,7 +39,7 @@ function configuration(service: RealService, metricsPort: number): string {
     ...{ token_url: `https://localhost:${service.port}/oauth/token`, tls_config: tls },
   }
   const main = [`localhost:${service.port}`]
-  // JSON is also YAML.
+  // Prometheus reads YAML, which includes JSON.
   return JSON.stringify({
     global: { scrape_interval: '300ms', scrape_timeout: '250ms', evaluation_interval: '1s' },
     rule_files: [join(deploy, 'prometheus', 'alerts.yml')],

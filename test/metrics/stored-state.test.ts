@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       await db.close()
     })
 
-    it('are missing if a query fails; all other metrics remain, and plinth_database_up is 0', async () => {
+    it('are omitted if a query fails; all other metrics remain, and plinth_database_up is 0', async () => {
       const closed = await engine.database()
       await closed.close()
       const failing = watched(closed, { backlog: async () => idle })
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
       assert.equal(value('plinth_database_table_bytes', { table: '(others)' }), 900 + 899 + 898)
     })
 
-    it('are counted up to 10,000 rows per state, on SQLite from covering indexes', async () => {
+    it('count at most 10,000 rows per state, and only covering indexes are read on SQLite', async () => {
       const { scrape } = watched(db, { backlog: async () => idle })
       await addPendingTasks(db, 10_001)
       const { value } = await scrape()

@@ -26,7 +26,7 @@ const changed = (facts: NodeFacts, change: (resources: Record<string, string[]>)
   return { ...facts, resources: JSON.stringify(resources), definition: 'another' }
 }
 
-describe('a node that starts beside another', () => {
+describe('a node that starts while another is running', () => {
   const other = elsewhere(factsOf())
   const there = 'in process 4242 on node-b (release 1.0.0)'
   const refused = (own: NodeFacts, text: string) =>
@@ -41,9 +41,9 @@ describe('a node that starts beside another', () => {
       },
     )
 
-  it('starts if nothing differs', () => assert.deepEqual(checkAgreement(factsOf(), [other]), []))
+  it('starts if its settings and definition match', () => assert.deepEqual(checkAgreement(factsOf(), [other]), []))
 
-  it('is refused with another base URL; the error names both values', () =>
+  it('is refused with a different base URL; the error names both values', () =>
     refused(
       factsOf({ PLINTH_BASE_URL: 'https://api.example.com' }),
       `PLINTH_BASE_URL is https://api.example.com here, but https://localhost:8443 ${there}`,
@@ -66,7 +66,7 @@ describe('a node that starts beside another', () => {
       'the definition does not have /books, unlike that of process 4242 on node-b (release 1.0.0)',
     ))
 
-  it('starts although its definition adds a resource and a field and lacks another field, and reports this', () => {
+  it('starts if its definition adds a resource and a field and lacks another field, and reports the differences', () => {
     const own = changed(factsOf(), (resources) => {
       resources['/notes'] = ['text']
       resources['/products'] = [...(resources['/products'] ?? []), 'colour']
@@ -79,7 +79,7 @@ describe('a node that starts beside another', () => {
     ])
   })
 
-  it('starts with another shared secret, issuer and token lifetime, and reports them without the secret', () => {
+  it('starts with a different shared secret, issuer and token lifetime, and reports them without the secret', () => {
     const differences = checkAgreement(
       factsOf({
         PLINTH_JWT_SHARED_SECRET: 'a secret that must not be shown anywhere',
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
         for (const outcome of outcomes) if (outcome.status === 'fulfilled') await outcome.value.leave()
       })
 
-      it('a process may disagree with an earlier one of the same host and process id, which it replaces', async () => {
+      it('a process may disagree with an earlier process with the same host and process id, which it replaces', async () => {
         // In a container, the service usually has the process id 1, and a restarted container keeps its host name.
         await added('nod_before', startMs, factsOf())
         const node = await register(service.db, factsOf({ PLINTH_BASE_URL: 'https://other.test' }))
@@ -212,7 +212,7 @@ forEachEngine((engine) => {
         await emptied()
       })
 
-      it('a process may disagree with a lost process, and with a killed process on its machine', async () => {
+      it('a process may disagree with a lost process, and with a killed process on the same machine', async () => {
         await added('nod_lost', startMs - 40_001)
         await added('nod_killed', startMs, { ...factsOf(), hostname: hostname(), pid: 2 ** 22 + 1 })
         const node = await register(service.db, factsOf({ PLINTH_BASE_URL: 'https://other.test' }))

@@ -146,7 +146,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('audits successful and failed logins, but never what was typed', async () => {
+    it('audits successful and failed logins, but never the submitted e-mail address or password', async () => {
       const audit = openAudit({ db, sealer, now: time.now, onError: (error) => assert.fail(String(error)) })
       const { email, userId, password } = await account()
       const login = loginWith(roomy, hasher, audit)

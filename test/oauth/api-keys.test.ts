@@ -14,7 +14,7 @@ import { clock, sealer } from './support.ts'
 const path = '/api/keys'
 
 describe('the API key format (S-12)', () => {
-  it('is plk_ and 49 characters, and is invalid if any character is changed', () => {
+  it('is plk_ followed by 49 characters, and is invalid if any character is changed', () => {
     const key = newApiKey()
     assert.match(key, /^plk_[\w-]{49}$/)
     assert.ok(isApiKey(key))

@@ -1,6 +1,6 @@
 import { type Agent, request } from 'undici'
 
-/** A response, and the URL that it came from. */
+/** A response, and the URL that sent it after any redirects. */
 export interface Visit {
   status: number
   headers: Record<string, string | string[] | undefined>
@@ -57,10 +57,10 @@ export function browser({ agent, baseUrl }: { agent: Agent; baseUrl: string }) {
     }
     return at
   }
-  /** Submits the login page. */
+  /** Submits the login form. */
   const logIn = (page: Visit, who: Credentials) =>
     visit(formAction(page, 'login'), { email: who.email, password: who.password })
-  /** Submits the consent page. */
+  /** Submits the consent form. */
   const decide = (page: Visit, decision: 'allow' | 'deny') => visit(formAction(page, 'consent'), { decision })
   /** Logs in and consents if prompted; returns the redirect URI. */
   const authorize = async (url: string, who: Credentials): Promise<URL> => {

@@ -14,7 +14,7 @@ forEachEngine((engine) => {
       const query = { redirect_uri: redirectUri, scope: 'openid', code_challenge, code_challenge_method: 'S256' }
       return openid.buildAuthorizationUrl(config, query).href
     }
-    /** Checks that a browser opens another page by itself, and returns the path of that page. */
+    /** Asserts that the page refreshes to another page, and returns the path of that page. */
     const reopened = ({ status, headers, text }: Visit) => {
       assert.equal(status, 503)
       assert.match(text, /<h1>The service is busy<\/h1>/)

@@ -81,7 +81,7 @@ forEachEngine((engine) => {
       other = await begun()
     })
     for (const [what, end] of Object.entries(endings)) {
-      it(`gets a 401 from the next request on once ${what}`, async () => {
+      it(`gets a 401 for the next request after ${what}`, async () => {
         const one = await begun()
         await end(one)
         assert.equal(await auth.statusFor(one.access), 401)
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('gets a 401 from the next request on once it is revoked (client-credentials token)', async () => {
+    it('gets a 401 for the next request after it is revoked (client-credentials token)', async () => {
       const config = await auth.openidClient({ grants: ['client_credentials'] })
       const { access_token } = await openid.clientCredentialsGrant(config, { scope: 'users:read' })
       assert.equal(await auth.statusFor(access_token), 200)
@@ -98,13 +98,13 @@ forEachEngine((engine) => {
     })
   })
 
-  it('403 from the next request on, once a token’s client has lost the scope', async () => {
+  it('403 for the next request after the token’s client loses the scope', async () => {
     const { app, access } = await begun()
     await asAdmin('PATCH', `/api/clients/${app.id}`, { scopes: ['openid', 'books:write'], grants: codeGrants })
     assert.equal(await auth.statusFor(access), 403)
   })
 
-  it('200 for a token whose client’s secret was rotated, because tokens stay valid', async () => {
+  it('200 for a token after its client’s secret is rotated, because tokens stay valid', async () => {
     const { app, access } = await begun()
     await asAdmin('POST', `/api/clients/${app.id}/rotate-secret`)
     assert.equal(await auth.statusFor(access), 200)

@@ -32,7 +32,7 @@ export function unsigned(header: Change, signature = ''): string {
   return `${encoded({ typ: 'JWT', kid, ...header })}.${encoded(fields)}.${signature}`
 }
 
-/** Signs a token with our key and an arbitrary header, including headers that a library would reject. */
+/** Signs a token with the service's key and an arbitrary header, including headers that a library would reject. */
 export function signedAnyhow(header: Change): string {
   const input = `${encoded({ alg: 'RS256', typ: 'JWT', kid, ...header })}.${encoded(fields)}`
   return `${input}.${sign('sha256', Buffer.from(input), own.privateKey).toString('base64url')}`

@@ -3,7 +3,7 @@ import type { LightMyRequestResponse as Response } from 'fastify'
 
 interface UsedRow {
   send: (method: string, url: string, payload?: object, headers?: Record<string, string>) => Promise<Response>
-  /** The row's URL. */
+  /** The path of the row, as in a request. */
   url: string
   /** Sets the row's `lastUsedAt`. */
   useAt: (lastUsedAt: string) => Promise<unknown>

@@ -29,14 +29,14 @@ function expectedOf(row: Row, caller: Caller): number {
 }
 
 /**
- * Each caller requests only a third of the routes under a version prefix, because those routes require the same scopes
- * as the routes without a prefix (test/openapi/openapi.slow.test.ts). Checks of all data are requested once, because a
- * second one gets 409 while the first is running.
+ * Each caller requests only a third of the routes under a version prefix, because they require the same scopes as those
+ * without a prefix (test/openapi/openapi.slow.test.ts). Full checks are requested only without a prefix: a second one
+ * gets a 409 while the first is running.
  */
 const isAsked = ({ url }: LiveRoute, at: number, caller: Caller) =>
   !/^\/v\d+\//.test(url) || (at % 3 === callers.indexOf(caller) % 3 && !/\/(verification|examination)$/.test(url))
 
-/** The callers that most routes refuse before any SQL. They are tested on one engine. */
+/** Callers that most routes reject before running any SQL, so that testing them on one engine is enough. */
 const refusedAtOnce: readonly Caller[] = ['scopeless', 'expired', 'tampered']
 
 forEachEngine((engine) => {
@@ -101,12 +101,12 @@ forEachEngine((engine) => {
     assert.ok(response.statusCode === 201 || response.statusCode === 202, response.body)
     return response.json()
   }
-  /** Creates a report; first ends earlier ones, because a client may have only so many pending reports. */
+  /** Creates a report. Ends earlier reports first, because the number of pending reports per client is limited. */
   const task = async (): Promise<string> => {
     await db.write((tx) => tx.updateTable('tasks').set({ status: 'failed' }).where('status', '=', 'pending').execute())
     return (await make('/api/reports', { reportType: 'products', format: 'csv' })).taskId
   }
-  /** Creates a webhook; first deletes earlier ones, because an owner may have only so many webhooks. */
+  /** Creates a webhook. Deletes earlier webhooks first, because the number of webhooks per owner is limited. */
   const webhook = async (): Promise<string> => {
     await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', 'alpha').execute())
     return (await make('/api/webhooks', { event: '*', callbackUrl: `http://127.0.0.1:9/made${++count}` })).id

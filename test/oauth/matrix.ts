@@ -37,23 +37,23 @@ export interface Fixtures {
   user: () => Promise<number>
   product: () => Promise<number>
   book: () => Promise<number>
-  /** A deleted product, and a deleted book. */
+  /** Creates and deletes a product; `deletedBook` does the same with a book. */
   deletedProduct: () => Promise<number>
   deletedBook: () => Promise<number>
   task: () => Promise<string>
-  /** A cancelled task. */
+  /** Creates and cancels a report task. */
   endedTask: () => Promise<string>
   webhook: () => Promise<string>
-  /** A webhook, and a delivery to it. */
+  /** Creates a webhook and a delivery to it; returns both ids. */
   delivery: () => Promise<string[]>
   client: () => Promise<string>
   key: () => Promise<string>
-  /** A completed backup whose file is on another node. */
+  /** Creates a completed backup whose file is on another node. */
   backup: () => Promise<string>
-  /** A waiting job, and a failed one. */
+  /** Creates a waiting job; `failedJob` creates a failed one. */
   job: () => Promise<string>
   failedJob: () => Promise<string>
-  /** An unused number. */
+  /** Returns a number that is unique in this run. */
   fresh: () => number
 }
 
@@ -82,12 +82,12 @@ export interface Row extends Expected {
 }
 
 const all = (status: number): Expected => ({ owner: status, other: status, admin: status })
-/** Returns the same status for every caller, except callers with an invalid token. */
+/** Expects the same status for every caller, except callers with an invalid token. */
 const everybody = (status: number): Expected => ({ ...all(status), none: status, scopeless: status })
-/** Returns this status for the owner and for administrators, and 404 for other clients. */
+/** Expects this status for the owner and for administrators, and 404 for other clients. */
 const owned = (status: number): Expected => ({ owner: status, other: 404, admin: status })
 const admins = (status: number): Expected => ({ owner: 403, other: 403, admin: status })
-/** Returns the same status for every caller, because the authorization server ignores access tokens. */
+/** Expects the same status for every caller, because the authorization server ignores access tokens. */
 const itself = (status: number): Expected => ({ ...everybody(status), wrong: status })
 
 const missingTask = `tsk_${'A'.repeat(22)}`
@@ -194,7 +194,7 @@ export const matrix: Record<string, Row> = {
   'PATCH /api/users/:id/account': { ...admins(200), ...users, body: () => ({ locked: true }) },
   'GET /api/users/:id/sessions': { ...admins(200), ...users },
   'DELETE /api/users/:id/sessions': { ...admins(204), ...users },
-  // The user has neither sessions nor grants.
+  // 404 even for administrators, because the new user has neither sessions nor grants.
   'DELETE /api/users/:id/sessions/:sessionId': { ...admins(404), id: async (made) => [String(await made.user()), 'x'] },
   'GET /api/users/:id/grants': { ...admins(200), ...users },
   'DELETE /api/users/:id/grants/:clientId': { ...admins(404), id: async (made) => [String(await made.user()), 'x'] },
@@ -225,7 +225,7 @@ export const matrix: Record<string, Row> = {
   'GET /api/settings': admins(200),
   'GET /api/storage': admins(200),
   'GET /api/backups': admins(200),
-  // Backups are not configured in these tests, and the backup's file is on another node.
+  // 409 even for administrators, because these tests configure no backups and the file is on another node.
   'POST /api/backups': admins(409),
   'GET /api/backups/:id': { ...admins(200), ...backups },
   'GET /api/backups/:id/download': { ...admins(409), ...backups },
@@ -265,7 +265,7 @@ export const matrix: Record<string, Row> = {
   'POST /oauth/interaction/:uid/cancel': { ...itself(400), ...interaction },
   'GET /oauth/invitation': itself(404),
   'POST /oauth/invitation': itself(404),
-  // Requires the openid scope and a token issued to a user.
+  // Requires a user's token with the openid scope.
   'GET /oauth/userinfo': { ...all(403), none: 401, scopeless: 401 },
   'POST /oauth/userinfo': { ...all(403), none: 401, scopeless: 401 },
 }

@@ -133,7 +133,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('GET /api/signing-keys also shows a rotation by the command line', async () => {
+  it('GET /api/signing-keys also shows a rotation that was started on the command line', async () => {
     const sources = { db: service.db, sealer, now: () => service.clock.now, actor: operator }
     const { published } = await rotateOnRequest(sources, { immediately: true, discard: true })
     assert.deepEqual(await states(), [[published?.kid, 'signing']])

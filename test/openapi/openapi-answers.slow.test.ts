@@ -323,7 +323,7 @@ onSqlite((engine) => {
       [200, '/.well-known/oauth-authorization-server', () => ({})],
       [200, '/.well-known/oauth-protected-resource', () => ({})],
     ]
-    /** The methods of the requests that these functions return. */
+    /** The HTTP methods that these helpers use in their requests. */
     const methodOf: Record<string, string> = {
       act: 'POST',
       onHook: 'POST',

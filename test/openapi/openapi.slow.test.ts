@@ -371,13 +371,13 @@ onSqlite((engine) => {
   })
 })
 
-/** Binary media types. */
+/** Matches the media types of binary files. */
 const isFile = /octet-stream|pdf|vnd\./
 
 function walk(value: unknown, visit: (value: Json, where: string) => void, where = '#'): void {
   if (typeof value !== 'object' || value === null) return
   if (!Array.isArray(value)) visit(value as Json, where)
-  // Everything inside an example is data, whatever its member names.
+  // Skips examples: their members are data, even if they are named like OpenAPI fields.
   for (const [key, inner] of Object.entries(value))
     if (key !== 'examples' && key !== 'example') walk(inner, visit, `${where}/${key}`)
 }

@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       await other.stop(1_000)
     })
 
-    it('gives each of 40 jobs to exactly one of two workers', async () => {
+    it('delivers each of 40 jobs to exactly one of two workers', async () => {
       const other = await open()
       const seen: number[] = []
       const all = Promise.withResolvers<void>()

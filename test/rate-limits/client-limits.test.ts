@@ -92,7 +92,7 @@ forEachEngine((engine) => {
       assert.deepEqual([rate, quota], ['2/60', 5])
     })
 
-    it('422 for an invalid rate or quota; 400 for a rate that is not text', async () => {
+    it('422 for an invalid rate or quota; 400 for a rate that is not a string', async () => {
       for (const rate of ['600', '0/60', '60/86401', 'off']) {
         const response = await patch('plain', { rate })
         assert.equal(response.statusCode, 422, rate)

@@ -42,12 +42,15 @@ forEachEngine((engine) => {
         const payload = { items: Array.from({ length: items }, () => item) }
         return send({ method: 'POST', url: '/api/batch', payload, headers, token: token('products:write', client) })
       }
-      /** Returns the rate and the quota that a further request leaves. */
+      /** Sends a request and returns the rate and quota that remain after it. */
       const left = async ({ send }: TestApp, client: string) => {
         const { headers } = await send({ url: '/products', token: token('products:write', client) })
         return [headers['x-ratelimit-remaining'], headers['x-quota-remaining']].map(Number)
       }
-      /** Waits until a client has used this much of its quota of requests; a refund to a shared store takes a moment. */
+      /**
+       * Waits until a client has used this much of its request quota, because shared stores receive refunds with a
+       * delay.
+       */
       const hasUsed = async ({ send }: TestApp, client: string, requests: number) => {
         const inProcess = async () =>
           (await send({ url: '/api/usage', token: token('products:write', client) })).json().quotas[0].used

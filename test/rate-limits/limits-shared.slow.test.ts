@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('200 while the store is down: this process counts on from the last shared count', async () => {
+    it('200 while the store is down: this process continues counting from the last shared count', async () => {
       const mine = () => service.send({ url: '/api/reports', token: token('reports:read', 'cli_window') })
       assert.deepEqual([remaining(await mine()), remaining(await mine())], [9, 8])
       service.clock.now += 20_000

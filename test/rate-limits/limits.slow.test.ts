@@ -47,7 +47,7 @@ onSqlite((engine) => {
   })
 
   describe('the rate limit window', () => {
-    it('reports the remaining calls for every status; once none remain, leads to 429 until it ends', async () => {
+    it('reports the remaining calls for every status; once none remain, requests get a 429 until the window ends', async () => {
       const { send, clock } = await limited({ general: minute(7) })
       const me = as(newClient())
       const reset = String(Math.ceil((clock.now + 60_000) / 1_000))
@@ -136,7 +136,7 @@ onSqlite((engine) => {
     })
   })
 
-  describe('requests that are counted together', () => {
+  describe('requests that share one rate limit', () => {
     it('have tokens with the same client and subject, regardless of what else they send (T-LIM-02)', async () => {
       const { send } = await limited({ general: minute(10), anonymous: minute(10) })
       const client = newClient()
@@ -278,7 +278,7 @@ onSqlite((engine) => {
   })
 
   describe('the request quota', () => {
-    it('leads to 403 with a one-field body, after the rate check and before the scope check; refused calls use nothing (T-LIM-03)', async () => {
+    it('leads to 403 with a one-field body, after the rate check and before the scope check; refused calls do not count (T-LIM-03)', async () => {
       const { send } = await limited({ general: minute(5), quotas: { requests: 2, reports: null } })
       const me = as(newClient(), '')
       const denied = await send({ url: '/users', ...me })

@@ -46,7 +46,7 @@ describe('limits shared by several threads', () => {
     assert.deepEqual([consume(other, limit, now).used, consume(one, limit, now).used], [1, 2])
   })
 
-  it('give the cell of an expired key to another key', () => {
+  it('reuse the cell of an expired key for another key', () => {
     const isOver = (value: bigint) => value === 9n
     const memory = cellMemory()
     const cellOf = cellsIn(memory, isOver)

@@ -72,7 +72,7 @@ describe('rate-limit and quota windows (T-LIM-01)', () => {
     )
   })
 
-  it(`of monthly quotas contain the given instant and end when the next month begins (seed ${seed})`, () => {
+  it(`contain the given instant and, for a monthly quota, end when the next month begins (seed ${seed})`, () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 4_000_000_000_000 }), (at) => {
         const month = monthOf(at)
@@ -147,7 +147,7 @@ describe('the delay queue', () => {
     assert.equal(newDelayQueue(pace, { calls: 60, seconds: 60 }).stepMs, 50)
   })
 
-  it('accepts a new call after another leaves the full queue, and lets all waiting calls pass when the service stops', () => {
+  it('accepts a call once another leaves the full queue, and lets all waiting calls pass when the service stops', () => {
     const timers = drivenTimers()
     const lines = throttle({ monotonic: () => 0, later: timers.later })
     const queue = newDelayQueue({ calls: 1_000, seconds: 1, burst: 1 }, null)

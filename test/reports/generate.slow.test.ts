@@ -209,7 +209,7 @@ forEachEngine((engine) => {
       assert.deepEqual([...new Set(seen)], [0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
       const task = await read(id)
       assert.equal(task.progress, 100)
-      // The task was created, started and completed, with ten progress updates in twelve seconds.
+      // Three revisions for creation, start and completion, and ten for the progress updates.
       assert.equal(task.revision, 3 + 10)
     })
 

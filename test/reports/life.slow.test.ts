@@ -49,7 +49,7 @@ forEachEngine((engine) => {
   describe('GET /api/reports?owner=all', () => {
     const admin = `${everyScope} admin`
 
-    it('403 without the scope admin; 400 for an `owner` other than `all`', async () => {
+    it('403 without the admin scope; 400 for an `owner` other than `all`', async () => {
       assert.deepEqual(refused(await send('GET', '/api/reports?owner=all')), [403, 'ACCESS_DENIED'])
       assert.deepEqual(refused(await send('GET', '/api/reports?owner=cli_1')), [400, 'INVALID_INPUT'])
     })
@@ -191,7 +191,7 @@ forEachEngine((engine) => {
       assert.equal((await send('DELETE', `/api/reports/${id}`, { headers: current })).statusCode, 204)
     })
 
-    it('404 for another client, also for cancel, retry and events; the task remains (T-API-01)', async () => {
+    it('404 for another client, including cancel, retry and events; the task remains (T-API-01)', async () => {
       const id = await completed()
       for (const [method, part] of [
         ['DELETE', ''],
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
       assert.equal((await send('GET', `/api/reports/${id}`)).statusCode, 200)
     })
 
-    it('403 without reports:write, also for cancel and retry', async () => {
+    it('403 without reports:write, including cancel and retry', async () => {
       const id = await completed()
       for (const [method, part] of [
         ['DELETE', ''],

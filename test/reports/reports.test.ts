@@ -210,7 +210,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('422 if calls to the callback address are not allowed', async () => {
+    it('422 if requests to the callback address are not allowed', async () => {
       const response = await post({ reportType: 'numbers', format: 'csv', webhookUrl: 'https://private.test' })
       assert.equal(response.statusCode, 422)
       assert.equal(response.json().errorCode, 'CALLBACK_URL_BLOCKED')

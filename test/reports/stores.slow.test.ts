@@ -12,7 +12,7 @@ import { s3Missing, s3Server } from '../support/s3.ts'
 const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('base64')
 const mebibyte = 1_024 * 1_024
 
-/** Tests the behaviour that all stores have in common. */
+/** Tests the behavior that all stores have in common. */
 function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
   let results: ResultStore
   let stop: () => void
@@ -84,7 +84,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     assert.equal(await results.sweepTemporary(), 0)
   })
 
-  it('removes everything that the writer of an abandoned key has written, but nothing from other writers', async () => {
+  it('removes everything written under an abandoned key, but nothing written by others', async () => {
     const left = await results.create('left-1')
     await left.write(Buffer.alloc(17 * mebibyte))
     const other = await results.create('left-10')

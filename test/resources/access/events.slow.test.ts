@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       for (const { bytes } of receivers.auditor.calls) assert.doesNotMatch(String(bytes), /4711|facts/)
     })
 
-    it('about a row moved to another tenant are received by that tenant, no longer by the previous one', async () => {
+    it('about a row moved to another tenant are received only by the new tenant', async () => {
       const { id } = await create()
       assert.equal((await patch('auditor', id, { tenant: 'south' })).statusCode, 200)
       assert.deepEqual(await readersOf('note.updated'), ['stranger', 'auditor'])

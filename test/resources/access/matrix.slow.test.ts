@@ -23,9 +23,7 @@ interface Fixtures {
 interface Row {
   statuses: Record<Who, number>
   of?: keyof Fixtures
-  /**
-   * Well-formed unknown ids, to compare the response for them with the response for targets that a caller cannot see.
-   */
+  /** Well-formed unknown ids. The response for them must equal the response for targets that a caller cannot see. */
   missing?: readonly string[]
   body?: () => object
 }
@@ -163,7 +161,7 @@ forEachEngine((engine) => {
     })
 
     for (const [position, who] of everyone.entries()) {
-      it(`gives the status of every route for the caller ${who}`, async () => {
+      it(`states the status of every route for the caller ${who}`, async () => {
         const wrong: string[] = []
         for (const [at, route] of liveRoutes(service.app).filter(isAbout).entries()) {
           // Requests all routes without a version prefix, but only some of those with one, because they share handlers.

@@ -10,7 +10,7 @@ const cases = Number(process.env.CASES ?? 120)
 const maxCasesPerDefinition = Number(process.env.CASES_PER_DEFINITION ?? 100)
 const firstRows = 64
 
-/** Returns the plans: definitions among which the cases are divided. */
+/** Returns one plan for each definition, and divides the cases among the plans. */
 function plansOf(): Plan[] {
   const dice = diceFrom(seed)
   const seeds = (length: number) => Array.from({ length }, () => dice.int(2 ** 31))
@@ -25,7 +25,7 @@ function plansOf(): Plan[] {
 
 const maxAttempts = Number(process.env.SHRINKS ?? 60)
 
-/** Removes groups of cases and rows, in ever smaller sizes, as long as the same difference remains. */
+/** Minimizes a failing plan: removes ever smaller groups of cases and rows while the same difference remains. */
 async function shrunk(engine: EngineUnderTest, found: Difference): Promise<Difference> {
   let best = found
   let attempts = 0

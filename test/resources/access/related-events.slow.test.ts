@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       return rows.flat().map(([id]) => Number(id))
     }
 
-    it('let events reach the callers who may read the row, even if that depends on rows several steps away', async () => {
+    it('send events to the callers who may read the row, even if that depends on rows several steps away', async () => {
       const { lineId } = await invoiceOf('north')
       await send('crm_north', 'POST', '/remarks', { lineId, text: 'Good' })
       assert.deepEqual(await received(), {
@@ -68,14 +68,14 @@ forEachEngine((engine) => {
       })
     })
 
-    it('let deletion events of a row and of rows deleted with it reach the callers who could read these rows', async () => {
+    it('send deletion events of a row and its cascade to the callers who could read these rows', async () => {
       const { invoiceId } = await invoiceOf('north')
       await received()
       await send('crm_north', 'DELETE', `/invoices/${invoiceId}`)
       assert.deepEqual(await received(), { 'line.deleted': both, 'invoice.deleted': both })
     })
 
-    it('let events reach the callers who could read the row when it changed, despite later changes to related rows', async () => {
+    it('send events to the callers who could read the row when it changed, despite later changes to related rows', async () => {
       const { customerId, lineId } = await invoiceOf('north')
       await received()
       await send('crm_north', 'PATCH', `/lines/${lineId}`, { text: 'More work' })

@@ -38,7 +38,7 @@ const body = fc.record(
   { tenant: fc.constantFrom(...tenants), level: fc.integer({ min: 0, max: 2 }) },
   { requiredKeys: [] },
 )
-/** For each relation, a number that selects the row to refer to. */
+/** For each relation, a number that selects the referenced row. */
 const links = fc.record({ region: at, upper: at, customer: at, payer: at, invoice: at }, { requiredKeys: [] })
 const filter = fc.constantFrom(
   ...['tenant=north', 'level=1', 'tenant[not]=south', 'level[from]=1', 'tenant[null]=true', 'tenant[in]=north,south'],
@@ -346,7 +346,7 @@ async function changed(on: Context, { kind, name, caller, at, body, links }: Ste
 }
 
 /**
- * Evaluates the write rule on a changed row. The model contains the change meanwhile, because the row may refer to
+ * Evaluates the write rule on a changed row. Meanwhile, the model contains the change, because the row may refer to
  * itself.
  */
 function isWritableAs(on: Context, name: Name, changed: Row, who: string): boolean {

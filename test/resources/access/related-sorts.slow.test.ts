@@ -136,7 +136,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('end with the rows that have no related row that the caller can read', async () => {
+    it('end with the rows whose related row is missing or hidden from the caller', async () => {
       for (const sort of ['customer.name', '-customer.name']) {
         const north = (await listed('crm_north', `sort=${sort}`)).names
         assert.deepEqual(north.slice(3).toSorted(), ['eve', 'none'], sort)

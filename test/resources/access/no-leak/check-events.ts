@@ -15,7 +15,7 @@ import { type Change, denied } from './writes.ts'
 const unexpected = (error: unknown) => assert.fail(String(error))
 const access = ({ definition, db, app }: Context) => rowAccess(definition, { db, now: () => app.clock.now }).eventAccess
 
-/** Returns true if a webhook's owner may learn of a change, given the rows at that time and the owner's rights now. */
+/** Returns true if a webhook's owner may receive a change, given the rows at that time and the owner's rights now. */
 function mayHear(on: Context, { owner }: Hook, { name, row, seen }: Change): boolean {
   return owner.scopes.includes(`${name}:read`) && canRead({ ...seen, today: on.state.today }, name, row, askerOf(owner))
 }
@@ -92,7 +92,7 @@ async function newEvents({ db, seenEvents }: Context): Promise<string[]> {
   return fresh
 }
 
-/** Ends all deliveries, as if they had been sent. */
+/** Marks all deliveries as delivered, so that the worker does not send them. */
 const end = ({ db }: Context) =>
   db.write((tx) => tx.updateTable('deliveries').set({ status: 'delivered', nextAttemptAt: null }).execute())
 

@@ -14,7 +14,7 @@ export function drawPlace(dice: Dice, on: Context): Place {
   return { name: dice.one(on.state.world.names), prefix, version: prefix === '/v2' ? 'v2' : 'v1' }
 }
 
-/** Draws a caller, often one that can read some rows of a collection, but not all. */
+/** Picks a random caller, often one that can read some rows of a collection, but not all. */
 export function drawCaller(dice: Dice, on: Context, name: Name): Person {
   const rows = [...on.state.rows[name].values()]
   const readable = (who: Person) => rows.filter((row) => canRead(on.state, name, row, askerOf(who))).length
@@ -22,7 +22,7 @@ export function drawCaller(dice: Dice, on: Context, name: Name): Person {
   return dice.one(some.length > 0 ? some : on.people)
 }
 
-/** Draws a row, often one that the caller can read or write; undefined if the collection is empty. */
+/** Picks a random row, often one that the caller can read or write; undefined if the collection is empty. */
 export function drawRow(dice: Dice, on: Context, name: Name, who: Person, canAccess = canRead): Row | undefined {
   const rows = [...on.state.rows[name].values()]
   const accessible = dice.chance(0.6) ? rows.filter((row) => canAccess(on.state, name, row, askerOf(who))) : []

@@ -105,7 +105,7 @@ export async function checkCreate(
   return changes
 }
 
-/** Stored responses expire after a day. */
+/** Removes requests whose stored responses have expired, which they do after a day. */
 function forgetExpired(on: Context): void {
   on.keyed = on.keyed.filter(({ at }) => at > on.app.clock.now - 86_400_000)
 }
@@ -153,12 +153,12 @@ export async function checkReplay(dice: Dice, on: Context): Promise<Change[]> {
   if (on.keyed.length === 0) return []
   const earlier = dice.one(on.keyed)
   if (dice.chance(0.75)) return replayed(on, earlier)
-  // Keys belong to their caller: from another caller, the request is new.
+  // Idempotency keys are separate for each caller, so the request of another caller is a new one.
   const { place, body, key } = earlier
   return checkCreate(dice, on, place, dice.one(on.people), { body, key })
 }
 
-/** Draws If-Match, If-None-Match or neither; `isMet` is true if a row with this revision satisfies it. */
+/** Picks If-Match, If-None-Match or neither; `isMet` is true if a row with this revision satisfies it. */
 function drawCondition(dice: Dice, revision: number): { headers: Record<string, string>; isMet: boolean } {
   if (dice.chance(0.6)) return { headers: {}, isMet: true }
   const [current, other] = [`"${revision}"`, `"${revision + 7}"`]
@@ -183,7 +183,7 @@ export async function checkChange(dice: Dice, on: Context, method: 'PUT' | 'PATC
   if (row === undefined) return []
   const shape = on.state.world.shapes[name]
   const body = drawBody(dice, on.state, name, method === 'PUT' ? 'whole' : 'patch', who)
-  // A client often sends back what it has read.
+  // Like many clients, sends some values unchanged.
   for (const field of Object.keys(body)) if (row[field] !== undefined && dice.chance(0.4)) body[field] = row[field]
   const isIncomplete = method === 'PUT' && maybeIncomplete(dice, body, requiredFields(shape, version, true))
   const { headers, isMet } = drawCondition(dice, row.revision)

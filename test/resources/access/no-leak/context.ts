@@ -20,7 +20,7 @@ import type { Change, Refusal } from './writes.ts'
 export type Request = Parameters<TestApp['send']>[0]
 export type Response = Awaited<ReturnType<TestApp['send']>>
 
-/** A registered webhook. */
+/** A webhook registered with the service under test. */
 export interface Hook {
   id: string
   owner: Person

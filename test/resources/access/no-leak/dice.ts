@@ -8,7 +8,7 @@ export interface Dice {
   some: <T>(choices: readonly T[], probability?: number) => T[]
 }
 
-/** Returns dice that roll the same numbers for the same seed (mulberry32). */
+/** Returns a generator of the same random choices for the same seed (mulberry32). */
 export function diceFrom(seed: number): Dice {
   let state = seed >>> 0
   const next = () => {

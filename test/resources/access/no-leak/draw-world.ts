@@ -65,7 +65,7 @@ function ruleFor(dice: Dice, { shapes }: World, name: Name): Rule {
       ...(access === 'none' ? [] : [['createdBy', 'text'] as [string, Kind]]),
     ]
   }
-  /** Draws a comparison that depends on the caller. */
+  /** Generates a comparison that depends on the caller. */
   const ownComparison = (of: Name): Condition => {
     if (shapes[of].access !== 'none' && dice.chance(0.3)) return { createdBy: '$me' }
     const operands = ['$tenant', dice.one(pools.tenant ?? [])]
@@ -121,7 +121,7 @@ function drawTotals(dice: Dice, world: World, name: Name): Record<string, Total>
   return totals
 }
 
-/** Draws the collection's filters, ranges, sorts, searched fields and unique fields. */
+/** Selects the collection's filters, ranges, sorts, searched fields and unique fields at random. */
 function drawLists(dice: Dice, shape: Shape): void {
   const { fields, whens, totals } = shape
   const visible = Object.keys(fields).filter((field) => !shape.writeOnly.includes(field))
@@ -165,7 +165,7 @@ function drawView(dice: Dice, shape: Shape): Shape['view'] {
   }
 }
 
-/** Draws a definition of two to four collections. */
+/** Generates a definition with two to four collections. */
 export function drawWorld(dice: Dice): World {
   const drawn = names.slice(0, 2 + dice.int(3))
   const world = { names: drawn, shapes: {} } as unknown as World
@@ -217,7 +217,7 @@ export function drawWorld(dice: Dice): World {
   return world
 }
 
-/** Draws a comparison of a field of the row, or of a row to which it refers. */
+/** Generates a comparison of a field of the row, or of a row to which it refers. */
 function lockComparison(dice: Dice, { shapes }: World, name: Name): Condition {
   const fieldsOf = (of: Name) =>
     Object.entries(shapes[of].fields).map(([field, { kind }]): [string, Kind] => [field, kind])

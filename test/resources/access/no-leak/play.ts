@@ -33,7 +33,7 @@ export class Difference extends Error {
   }
 }
 
-/** The checks, each with the weight by which it is drawn. */
+/** The checks, each with the weight with which it is chosen. */
 const kinds: readonly [number, (dice: Dice, on: Context) => Promise<unknown>][] = [
   [20, (dice, on) => checkList(dice, on, false)],
   [8, (dice, on) => checkList(dice, on, true)],
@@ -49,7 +49,9 @@ const kinds: readonly [number, (dice: Dice, on: Context) => Promise<unknown>][] 
 ]
 const weighted = kinds.flatMap(([weight, check]) => Array.from({ length: weight }, () => check))
 
-/** Runs one case: draws checks until one sends a request. A check sends none if, for example, no row is suitable. */
+/**
+ * Runs one case: runs random checks until one sends a request. A check may send none, such as if no row is suitable.
+ */
 async function playCase(dice: Dice, on: Context): Promise<void> {
   advance(on, 1 + dice.int(1_500))
   if (dice.chance(0.06)) {

@@ -6,7 +6,7 @@ import type { State } from './rules.ts'
 import { kindOf, type Name, operatorsOf, pools } from './shapes.ts'
 import { storedFields } from './writes.ts'
 
-/** A drawn read request: its query parameters, and their meaning for the model. */
+/** A random read request: its query parameters, and their meaning for the model. */
 export interface DrawnRead {
   parameters: [string, string][]
   query: Query
@@ -21,7 +21,7 @@ export interface DrawnRead {
 /** The id of a missing row. */
 export const missingId = 99_999_999
 
-/** Draws a value of a field for a query or a body. */
+/** Picks a random value of a field for a query or a body. */
 export function drawValue(dice: Dice, state: State, name: Name, field: string): unknown {
   const shape = state.world.shapes[name]
   const kind = kindOf(shape, field)
@@ -53,7 +53,7 @@ const quoted = (value: unknown) =>
 const nameWith = (member: string, operator: string) => (operator === '=' ? member : `${member}[${operator}]`)
 const textOf = ({ value }: Filter) => (Array.isArray(value) ? value.map(quoted).join() : String(value))
 
-/** Draws the parameters of a list. */
+/** Generates the query parameters of a list request. */
 export function drawList(dice: Dice, state: State, name: Name, version: Version): DrawnRead {
   const drawn = drawRead(dice, state, name, version)
   const { parameters, query } = drawn
@@ -64,7 +64,7 @@ export function drawList(dice: Dice, state: State, name: Name, version: Version)
     return true
   }
   const toOne = relationsOf(state.world, name, version).filter(({ isMany }) => !isMany)
-  /** Draws a filter on a field of the row or, less often, of a related row; also returns the name of its parameter. */
+  /** Generates a filter on a field of the row or, less often, of a related row; also returns its parameter's name. */
   const filter = (): { drawn: Filter; text: string } | undefined => {
     const relation = toOne.length > 0 && dice.chance(0.35) ? dice.one(toOne) : undefined
     const one = drawFilter(dice, state, relation?.to ?? name, version, relation === undefined)
@@ -120,7 +120,7 @@ export function drawList(dice: Dice, state: State, name: Name, version: Version)
 export const searched = ({ world }: State, name: Name, version: Version) =>
   world.shapes[name].search.filter((field) => memberOf(world.shapes[name], version, field) !== undefined)
 
-/** Draws the parameters of a single resource: `fields` and `expand`. */
+/** Generates the query parameters of a request for one row: `fields` and `expand`. */
 export function drawRead(dice: Dice, state: State, name: Name, version: Version): DrawnRead {
   const query: Query = { filters: [], or: [], q: null, sort: [], under: null }
   const drawn: DrawnRead = { parameters: [], query, fields: [], expand: [], reached: new Set(), isUnknown: false }
@@ -138,7 +138,7 @@ export function drawRead(dice: Dice, state: State, name: Name, version: Version)
   return drawn
 }
 
-/** Draws one path of at most three relations. */
+/** Picks a path of at most three relations. */
 function drawPath(dice: Dice, state: State, name: Name, version: Version, drawn: DrawnRead): void {
   const path: string[] = []
   for (let [at, left] = [name, 1 + dice.int(3)]; left > 0; left--) {
@@ -152,7 +152,7 @@ function drawPath(dice: Dice, state: State, name: Name, version: Version, drawn:
   if (path.length > 0) drawn.expand.push(path)
 }
 
-/** Draws a body with the collection's own field names; a patch may remove optional fields. */
+/** Generates a body with the collection's own field names; a patch may remove optional fields. */
 export function drawBody(dice: Dice, state: State, name: Name, kind: 'whole' | 'patch', { tenant }: Person): Members {
   const shape = state.world.shapes[name]
   const body: Members = {}

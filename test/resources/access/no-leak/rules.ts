@@ -12,7 +12,7 @@ export interface Row {
 }
 export type Rows = Record<Name, Map<number, Row>>
 
-/** The state at one time, on which rules, locks and computed fields are evaluated. */
+/** The state at one point in time, which determines rules, locks and computed fields. */
 export interface State {
   world: World
   rows: Rows
@@ -22,7 +22,7 @@ export interface State {
   today: string
 }
 
-/** The facts about a caller that rules can use. */
+/** The properties of a caller that rules can use. */
 export interface Asker {
   id: string
   tenant: string | undefined

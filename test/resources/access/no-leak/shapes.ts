@@ -19,13 +19,13 @@ export type Condition = { readonly [member: string]: unknown }
 /** `is` and `may` give access to callers with a role or a scope; `otherwise` applies to all other callers. */
 export type Rule = boolean | Condition | { is: string; otherwise: Rule } | { may: string; otherwise: Rule }
 
-/** A sum over the rows that refer to a row, or their number if `field` is null. */
+/** A sum over the referring rows, or their count if `field` is null. */
 export interface Total {
   from: Name
   field: string | null
 }
 
-/** A generated collection. */
+/** The properties of a generated collection. */
 export interface Shape {
   fields: Record<string, Field>
   /** The references, by relation name; the name of the reference field is the relation name plus `Id`. */
@@ -48,14 +48,14 @@ export interface Shape {
   view: { rename: Record<string, string>; hide: string[]; defaults: Record<string, unknown> } | null
 }
 
-/** A generated definition. */
+/** A generated service definition: its collections and a report type. */
 export interface World {
   names: Name[]
   shapes: Record<Name, Shape>
   report: { of: Name; where: Condition | null; group: string | null; sum: string | null }
 }
 
-/** The values that each field may have. */
+/** The possible values of each field. */
 export const pools: Readonly<Record<string, readonly unknown[]>> = {
   tenant: ['north', 'South', 'south', 'North'],
   title: ['Ab', 'ab', 'a b', 'É', '%', 'ba'],

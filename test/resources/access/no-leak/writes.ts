@@ -3,7 +3,7 @@ import { hasLock, memberOf, withRow } from './rows.ts'
 import { type Asker, canRead, canWrite, isLocked, type Row, referred, type State } from './rules.ts'
 import { childLink, linkFields, type Name, nounOf, type Shape } from './shapes.ts'
 
-/** A response that refuses a request. */
+/** An expected error response. */
 export interface Refusal {
   status: number
   code: string
@@ -83,7 +83,7 @@ export function changedValues({ state, name, version }: Writing, row: Row, body:
   return present(values)
 }
 
-/** Returns why a row may not be changed or deleted, regardless of the new values. */
+/** Returns the error for changing or deleting a row, regardless of the new values; undefined if there is none. */
 export function refusedAt({ state, name, asker }: Writing, row: Row | undefined): Refusal | undefined {
   if (row === undefined || !canRead(state, name, row, asker)) return absent
   return canWrite(state, name, row, asker) ? undefined : denied
@@ -101,7 +101,7 @@ export function immutableRefusal({ state, name, version }: Writing, row: Row, va
   return refusal(422, 'VALIDATION_ERROR', errors)
 }
 
-/** Returns why the new values of a row cannot be stored; undefined if they can. */
+/** Returns the error for storing a row's new values; undefined if they can be stored. */
 export function refusedValues(writing: Writing, row: Row, before: Row | undefined): Refusal | undefined {
   const { state, name, version, asker } = writing
   const shape = state.world.shapes[name]
