@@ -156,7 +156,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['ours', 'theirs'])
     })
 
-    it('rejects a write as unavailable if the lock is not released in time, and retries for the next write', async (t) => {
+    it('rejects a write as unavailable if the lock is not released in time, and tries to lock again for the next write', async (t) => {
       t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
       let locked = true
       const begin = () => {

@@ -43,7 +43,7 @@ describe('grant', () => {
     )
   })
 
-  it('allows no call within a second after the first of ten calls', () => {
+  it('allows no eleventh call until a second after the first of ten', () => {
     const recent = Array.from({ length: 10 }, (_, n) => now - 900 + n)
     const { count, floorMs } = grant({ ...well, recent }, now, defaultEndpointLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + 100])

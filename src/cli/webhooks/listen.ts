@@ -46,7 +46,7 @@ interface Receiving extends ListenOptions {
 }
 
 async function receive(config: Config, { signal, defer, ...options }: Receiving): Promise<void> {
-  // The path cannot be guessed, so only requests to it are verified and printed.
+  // A random path that only the service knows. Requests to other paths get 404 and are not printed.
   const path = `/${randomUUID()}`
   const secret = Promise.withResolvers<string>()
   secret.promise.catch(() => {})

@@ -107,7 +107,7 @@ async function removeAsCaller(served: Served, tx: Queryable, id: RowId, by: Writ
   if (!(await deleteRow(served, tx, { id, precondition, reach }, by))) throw await unmatched(served, tx, id, access)
 }
 
-/** Returns or throws the problem for a write that matched no row. */
+/** Returns the 404 for a write that matched no row. Throws 403 if the caller can only read the row. */
 async function unmatched(served: Served, tx: Queryable, id: RowId, access: RowAccess | undefined) {
   await writableInside(served, tx, id, access)
   return notFound(served, id)

@@ -28,9 +28,9 @@ export function typed() {
     where: () => ({ overdue: true, total: { from: '1' } }),
     group: { parts: 'parts' },
   })
-  // @ts-expect-error the sum of an unknown field beside computed ones
+  // @ts-expect-error `sum` names an unknown field, although the collection has computed fields
   report(invoices, { name: 'revenue', show: { total: { sum: 'totals' } } })
-  // @ts-expect-error the condition names an unknown field beside computed ones
+  // @ts-expect-error the condition names an unknown field, although the collection has computed fields
   report(invoices, { name: 'revenue', where: () => ({ overdew: true }) })
 }
 
