@@ -9,8 +9,8 @@ export type ChangeType = 'created' | 'updated' | 'deleted'
 type AnyRow = Row | Pick<Row, 'id'>
 
 /**
- * Records a change in the transaction that made it: as an event for webhooks, and in the log of changes for event streams.
- * `subscribed` says for which of the two, encoded as in `Changed.subscribed`; by default, for both.
+ * Records a change in the transaction that made it: as an event for webhooks, and in the log of changes for event
+ * streams. `subscribed` says for which of the two, encoded as in `Changed.subscribed`; by default, for both.
  */
 export type Announce = (
   tx: Queryable,
