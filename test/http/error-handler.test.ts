@@ -191,7 +191,7 @@ describe('errors', () => {
       }
     }
 
-    it('is reported to the operator with the thrown error or, if that is a problem, with the problem’s cause', async () => {
+    it('is reported to the operator with the thrown error, or with its cause if it is a `Problem`', async () => {
       const cause = new Error('select * from users')
       await fail(cause)
       assert.deepEqual(mounted.faults, [cause])

@@ -129,7 +129,7 @@ forEachEngine((engine) => {
       assert.ok(compared > runs, `only ${compared} rows`)
     })
 
-    it('store and refuse the same writes as v2, and keep hidden fields', async () => {
+    it('are accepted or rejected exactly as in v2, and leave hidden fields unchanged', async () => {
       let written = 0
       const sent = fc.record({ method: fc.constantFrom('POST', 'PUT', 'PATCH'), base: valid, more: body })
       await fc.assert(
