@@ -1,4 +1,4 @@
-// Bundles src/ and the two libraries with the most modules into a few files, which Node.js loads in half the time.
+// Bundles src/ and libraries into a few files, which Node.js loads in half the time.
 //
 //   node scripts/build-code.js            writes build/, from which a checkout starts, unless it is current
 //   node scripts/build-code.js --package  writes dist/ with types, for npm pack and the image
@@ -6,18 +6,36 @@
 // Without the build tool, which is a development dependency, a checkout runs its sources.
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const source = join(root, 'src')
-/** Libraries with hundreds of modules each, but no dependencies. All other packages are loaded from node_modules. */
-const bundled = ['typebox', 'kysely']
+/** Libraries with hundreds of modules each, without dependencies and without code that faces the network. */
+const inPackage = ['typebox', 'kysely']
+/**
+ * The packages that every start loads. They and their dependencies are in `build/`, which is rebuilt when an installed
+ * package changes, but not in `dist/`: whoever installs the package updates them with npm.
+ */
+const inCheckout = [
+  ...['@fastify/type-provider-typebox', '@opentelemetry/api', 'close-with-grace', 'commander', 'cron-parser'],
+  ...['fast-json-stringify', 'fastify', 'fastify-plugin', 'ipaddr.js', 'jose', 'multipasta', 'oidc-provider'],
+  ...['pino', 'prom-client', 'undici'],
+]
 /** Matches the URL of a worker thread's program. */
 const thread = /new URL\(`\.\/([\w-]+)\$\{extname\(import\.meta\.url\)\}`/g
 
 const isPackage = process.argv.includes('--package')
 const folder = join(root, isPackage ? 'dist' : 'build')
+const bundled = isPackage ? inPackage : [...inPackage, ...inCheckout]
+
+/** Returns whether an import stays an import: Node's modules, and packages that are not in the bundle. */
+function isExternal(id, importer = '') {
+  if (/^[./]/.test(id)) return false
+  if (isBuiltin(id)) return true
+  return !importer.includes('node_modules') && !bundled.some((name) => id === name || id.startsWith(`${name}/`))
+}
 
 /** Makes each module resolve `import.meta.url` to its original path, whichever file of the bundle contains it. */
 const originalPaths = {
@@ -50,11 +68,13 @@ async function bundle() {
     input: Object.fromEntries(
       ['main', 'plinth', 'testing/testing', ...threads()].map((name) => [name, join(source, `${name}.ts`)]),
     ),
-    external: (id) => /^[^./]/.test(id) && !bundled.some((name) => id === name || id.startsWith(`${name}/`)),
+    external: isExternal,
     platform: 'node',
     plugins: [originalPaths],
-    output: { dir: folder, entryFileNames: '[name].js', chunkFileNames: 'chunks/[name]-[hash].js' },
+    output: { dir: folder, entryFileNames: '[name].js', chunkFileNames: 'chunks/[name]-[hash].js', keepNames: true },
     logLevel: 'warn',
+    // A dependency of Koa uses direct eval.
+    checks: { eval: false },
   })
 }
 
@@ -70,7 +90,7 @@ function addTypesAndLicences() {
   const args = ['--singleThreaded', '--noCheck', '-p', 'tsconfig.build.json']
   const { status } = spawnSync(tsc, args, { cwd: root, stdio: 'inherit' })
   if (status !== 0) throw new Error('tsc failed')
-  const licences = bundled.map((name) => {
+  const licences = inPackage.map((name) => {
     const place = join(root, 'node_modules', name)
     const file = readdirSync(place).find((entry) => /^licen[cs]e/i.test(entry))
     if (file === undefined) throw new Error(`${name} has no licence file`)

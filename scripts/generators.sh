@@ -36,7 +36,7 @@ typescript_program() { # argument: the program, whose imports are already in the
 }
 
 run_openapi_typescript() {
-  npm_packages
+  shared npm_packages
   "$downloads/npm/node_modules/.bin/openapi-typescript" "$document" -o console.d.ts
   cmp console.d.ts "$console" || { echo 'run: npm run schema -w console' >&2; return 1; }
   "$downloads/npm/node_modules/.bin/openapi-typescript" "$folder/openapi.json" -o schema.d.ts
@@ -44,7 +44,7 @@ run_openapi_typescript() {
 }
 
 run_hey_api() {
-  npm_packages
+  shared npm_packages
   "$downloads/npm/node_modules/.bin/openapi-ts" -i "$folder/openapi.json" -o generated -c @hey-api/client-fetch
   typescript_program hey-api.ts
 }
@@ -73,16 +73,20 @@ run_oapi_codegen() {
   go_program oapi-codegen.go
 }
 
+generator_jar="$downloads/openapi-generator-cli-$java_generator.jar"
+download_generator() {
+  [ -f "$generator_jar" ] || online mvn -q -B "$dependency_plugin:copy" -DoutputDirectory="$downloads" \
+    -Dartifact="org.openapitools:openapi-generator-cli:$java_generator" || skip 'the Maven repository does not answer'
+}
+
 openapi_generator() { # arguments: generator, document, folder, options
   command -v java >/dev/null && command -v mvn >/dev/null || skip 'there is no Java, or no Maven'
-  local jar="$downloads/openapi-generator-cli-$java_generator.jar"
-  [ -f "$jar" ] || online mvn -q -B "$dependency_plugin:copy" -DoutputDirectory="$downloads" \
-    -Dartifact="org.openapitools:openapi-generator-cli:$java_generator" || skip 'the Maven repository does not answer'
-  java -jar "$jar" generate -i "$2" -g "$1" -o "$3" "${@:4}"
+  shared download_generator
+  java -jar "$generator_jar" generate -i "$2" -g "$1" -o "$3" "${@:4}"
 }
 
 run_openapi_generator_typescript_fetch() {
-  npm_packages
+  shared npm_packages
   openapi_generator typescript-fetch "$folder/openapi.json" generated
   typescript_program typescript-fetch.ts
 }

@@ -67,5 +67,6 @@ run_schemathesis() {
   SCHEMATHESIS=$program scripts/schemathesis.sh --no-color ${SCHEMATHESIS_OPTIONS:--n 50 --seed 42}
 }
 
-run_tools "spectral $spectral" "redocly $redocly" "kin-openapi $kin_openapi" \
-  "newman $newman with openapi-to-postmanv2 $converter" "schemathesis $schemathesis" -- "$@"
+# The slowest first, so that no tool is left to run alone at the end.
+run_tools "schemathesis $schemathesis" "spectral $spectral" "newman $newman with openapi-to-postmanv2 $converter" \
+  "kin-openapi $kin_openapi" "redocly $redocly" -- "$@"

@@ -24,28 +24,46 @@ virtual_environment() {
 
 has_go() { command -v go >/dev/null || skip 'there is no Go'; }
 
-# Runs tools by calling run_<name> in a separate folder for each. Each argument consists of a tool's name and its
-# version; the arguments after `--` select the tools to run (default: all). Prints a line for each tool, and the log of each
-# failed tool.
+# Runs a command that downloads what several tools need, while no other such command runs.
+shared() { (flock 9; "$@") 9>"$downloads/lock"; }
+
+# Runs tools by calling run_<name> in a separate folder for each, as many at a time as there are cores. Each argument consists
+# of a tool's name and its version; the arguments after `--` select the tools to run (default: all). Prints a line for each
+# tool, and the log of each failed tool.
 run_tools() {
-  local offered=() failed=0 tool name version started status
+  local offered=() failed=0 tool
+  local -A running=()
   while [ "$1" != -- ]; do offered+=("$1"); shift; done
   shift
   for tool in "${offered[@]}"; do
-    read -r name version <<<"$tool"
-    [ $# -gt 0 ] && [[ " $* " != *" $name "* ]] && continue
-    started=$SECONDS status=0
-    mkdir "$folder/$name"
-    # Uses a subshell, because `set -e` has no effect inside a condition.
-    set +e
-    (set -e; cd "$folder/$name"; "run_${name//-/_}") >"$folder/$name.log" 2>&1
-    status=$?
-    set -e
-    case $status in
-      0) echo "PASS $name $version ($((SECONDS - started)) s)" ;;
-      77) echo "SKIPPED $name $version: $(tail -n 1 "$folder/$name.log")" ;;
-      *) echo "FAIL $name $version"; tail -n 400 "$folder/$name.log"; failed=1 ;;
-    esac
+    [ $# -gt 0 ] && [[ " $* " != *" ${tool%% *} "* ]] && continue
+    if [ "${#running[@]}" -ge "$(nproc)" ]; then wait_for_one; fi
+    run_tool "$tool" &
+    running[$!]=$tool
   done
+  while [ "${#running[@]}" -gt 0 ]; do wait_for_one; done
   return "$failed"
+}
+
+# Waits until one of the running tools ends.
+wait_for_one() {
+  local ended
+  wait -n -p ended "${!running[@]}" || failed=1
+  unset "running[$ended]"
+}
+
+run_tool() { # argument: the name and the version; fails if the tool fails
+  local name version started=$SECONDS status
+  read -r name version <<<"$1"
+  mkdir "$folder/$name"
+  # Uses a subshell, because `set -e` has no effect inside a condition.
+  set +e
+  (set -e; cd "$folder/$name"; "run_${name//-/_}") >"$folder/$name.log" 2>&1
+  status=$?
+  set -e
+  case $status in
+    0) echo "PASS $name $version ($((SECONDS - started)) s)" ;;
+    77) echo "SKIPPED $name $version: $(tail -n 1 "$folder/$name.log")" ;;
+    *) echo "FAIL $name $version"; tail -n 400 "$folder/$name.log"; return 1 ;;
+  esac
 }
