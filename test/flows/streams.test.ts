@@ -7,7 +7,7 @@ import { forEachEngine } from '../support/engines.ts'
 import { eventually, realService } from '../support/service.ts'
 
 /** The number of kills; long runs set KILLS=50. */
-const kills = Number(process.env.KILLS ?? 20)
+const kills = Number(process.env.KILLS ?? 5)
 /** The service restarts after each kill, which is slow on a busy machine. */
 const limitMs = 60_000 + kills * 20_000
 
