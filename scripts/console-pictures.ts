@@ -29,7 +29,7 @@ if (values.help) {
   process.exit()
 }
 
-// GET /api/settings returns the environment of this process.
+// Set the environment of this process, because GET /api/settings reads it.
 Object.assign(process.env, workSettings)
 const data = mkdtempSync(join(tmpdir(), 'plinth-pictures-'))
 const place = { url: `file:${join(data, 'plinth.db')}`, remove: async () => rmSync(data, { recursive: true }) }

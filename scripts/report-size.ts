@@ -163,7 +163,7 @@ async function download(service: Service, taskId: string, file: string) {
   return { digest: String(response.headers['repr-digest']), sha256: `sha-256=:${hash.digest('base64')}:` }
 }
 
-/** By format, functions that count the rows with the expected values in a file. */
+/** For each format, a function that counts the rows in a file that have the expected values. */
 const readers: Record<string, (file: string) => Promise<number>> = {
   csv: async (file) =>
     Number(

@@ -10,7 +10,7 @@ const build = fileURLToPath(new URL('../build/', import.meta.url))
 
 /**
  * Imports the test runner. Returns its functions, and the async hook with which it assigns each new test to its suite.
- * While the hook is enabled, every promise causes two additional calls and more work for the garbage collector.
+ * The hook is expensive: it adds two calls to every promise and work for the garbage collector.
  */
 async function runnerWithHook() {
   const { createHook } = asyncHooks
@@ -47,8 +47,8 @@ function runThreadsFromBuild(): void {
 
 /**
  * Declares a suite for each file, and then disables the test runner's async hook, which takes a quarter of the tests'
- * CPU time. Without the hook, an error outside of a test's promise fails the whole process instead of that test.
- * `hasBuild`: whether `build/` contains a bundle of the current sources.
+ * CPU time. Without the hook, an error outside a test's promise fails the whole process, not only that test. `hasBuild`
+ * is true if `build/` contains a bundle of the current sources.
  */
 export async function describeFiles(files: readonly string[], hasBuild: boolean): Promise<void> {
   if (hasBuild) runThreadsFromBuild()

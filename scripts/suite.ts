@@ -68,8 +68,8 @@ const files = globSync('test/**/*.test.ts', { cwd: root })
   .filter((file) => file.includes('.browser.') === isBrowser)
   .filter((file) => !isFast || !(file.includes('.slow.') || file.startsWith('test/cli/')))
   .sort()
-// The processes and threads that tests start load the bundle in half the time that the sources take. The bundle is not
-// rebuilt if it is current.
+// The processes and threads that tests start load the bundle twice as fast as the sources. The script rebuilds the
+// bundle only if it is outdated.
 if (!isFast) execFileSync(process.execPath, [join(root, 'scripts', 'build-code.js')], { stdio: 'inherit' })
 const cache = join(root, 'node_modules', '.cache')
 mkdirSync(cache, { recursive: true })
@@ -79,7 +79,7 @@ const entries = groupsOf(files.filter((file) => !isAlone(file))).map((group, ind
   writeFileSync(entry, entryFor(group))
   return entry
 })
-/** Returns whether temporary files go into memory: not if TMPDIR is set or if there is too little space. */
+/** Returns whether temporary files can be stored in memory: TMPDIR is not set, and there is enough space. */
 function fitsInMemory(): boolean {
   if (process.env.TMPDIR !== undefined || !existsSync(memory)) return false
   const { bavail, bsize } = statfsSync(memory)
@@ -87,7 +87,7 @@ function fitsInMemory(): boolean {
 }
 
 const temporary = mkdtempSync(join(fitsInMemory() ? memory : tmpdir(), 'plinth-tests-'))
-// PgBouncer and PostgreSQL run as another user.
+// PgBouncer and PostgreSQL run as another user, which must be able to read this folder.
 chmodSync(temporary, 0o755)
 // The runner passes these flags to the test processes. A larger young generation needs fewer garbage collections.
 const flags = ['--min-semi-space-size=64', '--max-semi-space-size=64', '--single-threaded-gc']

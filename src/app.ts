@@ -189,7 +189,7 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
   await app.register(invitationPage, { ...pages, own: definition.users && ownFields(options, definition.users) })
 }
 
-/** Starts measuring the load; returns undefined if no request is rejected because of load. */
+/** Returns a load shedder and starts its measurements; returns undefined if load shedding is off. */
 const shedding = ({ overload, later }: AppOptions) => overload && loadShedder({ ...overload, later })
 
 /** Returns the rate limiter; undefined if there are no limits. */

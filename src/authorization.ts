@@ -26,14 +26,14 @@ export interface AuthorizationOptions {
   /** The service's public URL, which is the issuer and the audience of its tokens. */
   baseUrl: string
   audit: Audit
-  /** Counts revocations in this process. */
+  /** The number of revocations in this process. */
   revocations: RevocationEpoch
   /** Returns the current time in ms since the epoch. */
   now: () => number
   /** Returns the monotonic time in ms. */
   monotonic: () => number
   report: (error: unknown) => void
-  /** Called when the first signing key is created, and when the schedule changes the keys. */
+  /** Called when the first signing key is created, and when the keys are rotated on schedule. */
   keyNotices: { onCreated: (kid: string) => void; onRotated: (rotated: Rotated) => void }
   /** Called if the client id of a built-in client belongs to another client. */
   onClientIdTaken: (clientId: string) => void

@@ -9,9 +9,9 @@ export const servedVersions = ({ versions }: Pick<Definition, 'versions'>, lives
   lives.filter(({ version, status }) => status !== 'retired' && versions[version]).map(({ version }) => version)
 
 /**
- * Returns a function that finds the conversion of stored event bodies, which use the collection's field names, to the
- * field names of a version. If the version is not served, it uses the next served version or, if there is none, the
- * newest.
+ * Returns a function that finds the conversion of a stored event body to a version's field names; stored bodies use the
+ * collection's field names. For a version that is no longer served, it uses the next served version or, if there is
+ * none, the newest.
  */
 export function eventShapes(definition: Definition, lives: readonly VersionStatus[]): EventShapes {
   const served = servedVersions(definition, lives)
@@ -26,8 +26,8 @@ export function eventShapes(definition: Definition, lives: readonly VersionStatu
 const numberOf = (version: string) => Number(version.slice(1))
 
 /**
- * Returns the conversions to a version's field names by event type, only for resources that the version serves as
- * views.
+ * For each event type, returns the conversion to the version's field names. Includes only resources that the version
+ * serves as views.
  */
 function shapesOf({ versions }: Definition, version: string) {
   return new Map(

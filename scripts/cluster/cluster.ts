@@ -13,7 +13,7 @@ export interface Cluster {
   client: BootstrapClient
   nodes: readonly Node[]
   postgres: Program
-  /** Names and addresses of the programs, to be printed. */
+  /** Lines to print: the names and addresses of the programs. */
   addresses: readonly (readonly [name: string, text: string])[]
   /** Nodes that exited without being stopped. */
   unexpectedExits: readonly string[]

@@ -24,13 +24,13 @@ without versitygw, a folder takes the place of the S3 server.
 export interface ClusterOptions {
   nodes: number
   split: boolean
-  /** Null: runs until Ctrl-C. */
+  /** The duration of the run; null to run until Ctrl-C. */
   durationMs: number | null
   perSecond: number
-  /** Null: does not kill any node. */
+  /** The interval between two kills; null to kill no node. */
   killEveryMs: number | null
   postgresRestarts: number
-  /** A tag or commit; empty for the newest tag; null without an upgrade. */
+  /** The tag or commit to upgrade from: an empty text means the newest tag, and null means no upgrade. */
   upgradeFrom: string | null
   seed: number
   keep: boolean
@@ -69,7 +69,7 @@ export function readOptions(args: string[]): ClusterOptions | null {
   return options
 }
 
-/** Gives `--upgrade-from` an empty value if it has none. */
+/** Adds an empty value to `--upgrade-from` if it has no value. */
 const withValue = (argument: string, at: number, all: string[]) =>
   argument === '--upgrade-from' && (all[at + 1] ?? '--').startsWith('--') ? '--upgrade-from=' : argument
 

@@ -4,7 +4,7 @@ import type { ClusterClient, Response } from './client.ts'
 import type { Entry } from './ledger.ts'
 import type { Receiver } from './receiver.ts'
 
-/** A verified promise, the number of cases checked, and the violations. */
+/** The result of verifying a promise: the number of cases checked, and the violations found. */
 export interface Check {
   promise: string
   cases: number

@@ -34,7 +34,7 @@ export async function startReceiver(random: () => number): Promise<Receiver> {
   const deliveries = new Map<string, Delivery>()
   const secrets = new Map<string, Webhook>()
   const server = createServer(async (request, response) => {
-    // If a node is killed while it sends a request, the request remains incomplete.
+    // A node that is killed while it sends a request leaves the request incomplete.
     const chunks = await request.toArray().catch(() => null)
     if (chunks === null) return
     const body = Buffer.concat(chunks).toString()

@@ -84,7 +84,7 @@ export async function startRedis(programs: Programs): Promise<{ program: Program
   return { program, url: `redis://${host}:${port}` }
 }
 
-/** Where report files are stored; `program` is null for a folder. */
+/** Where report files are stored; `program` is null if they are stored in a folder. */
 export interface Results {
   program: Program | null
   env: Record<string, string>

@@ -17,7 +17,7 @@ export const toleratedUnderFaults: readonly Fate[] = [
 /** Counts attempts by result, and stores descriptions of the first failures. */
 export interface Tally {
   counts: Map<Fate, number>
-  /** Times of successful attempts, in ms. */
+  /** The durations of successful attempts, in ms. */
   times: number[]
   /** The longest time between two successful attempts, in ms. */
   longestGapMs: number

@@ -9,7 +9,7 @@ export interface Lot {
   tag: string
   client: Pick<RegisteredClient, 'id'>
   webhook: Pick<Webhook, 'id' | 'callbackUrl'>
-  /** Epoch ms; the creation times of rows are spread over the preceding 25 days. */
+  /** The end of the 25 days over which the creation times of the rows are spread, in epoch ms. */
   nowMs: number
   say: (line: string) => void
 }

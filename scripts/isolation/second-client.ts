@@ -15,10 +15,10 @@ export interface Observation {
   cut: number
   deliveries: number
   slowestDeliveryMs: number
-  /** Downloads of the client's own small report. */
+  /** The number of downloads of the client's own small report. */
   downloads: number
   slowestDownloadMs: number
-  /** Events that were not delivered before the observation ended. */
+  /** The number of events that were not delivered before the observation ended. */
   undelivered: number
   failures: string[]
 }

@@ -12,7 +12,7 @@ export class ArchiveAltered extends Error {
 }
 
 const linesPerChunk = 200
-/** Longer than any entry, but short enough that a damaged file cannot exhaust the memory. */
+/** The maximum length of a line: more than any entry needs, but too little for a damaged file to exhaust the memory. */
 const maxLineCharacters = 1_048_576
 
 /** Writes entries as compressed NDJSON, in the format of `GET /api/audit`. Leaves nothing behind if it fails. */
@@ -69,7 +69,7 @@ export async function* archivedEntries(
   }
 }
 
-/** Returns true for the errors of zlib, of `JSON.parse` and of this reader, which mean that the file is damaged. */
+/** Returns true for errors that mean the file is damaged: those of zlib, `JSON.parse` and this reader. */
 const isDamage = (error: unknown) =>
   error instanceof SyntaxError || String((error as { code?: unknown }).code).startsWith('Z_')
 

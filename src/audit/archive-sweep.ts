@@ -37,10 +37,10 @@ const hourMs = 3_600_000
 const leaseMs = 10 * 60_000
 
 /**
- * Returns a sweep that archives months of the audit log: it writes a month to the store, verifies it by reading it back,
- * records it, and deletes its entries from the database. A run archives at most one month and resolves to the number of
- * entries deleted. Only one node archives at a time; the others try again after ten minutes. If nothing is left to do, or
- * if a run fails, the next run is an hour later.
+ * Returns a sweep that archives the audit log by month: it writes a month to the store, reads it back to verify it,
+ * records the archive, and deletes its entries from the database. Each run archives at most one month and resolves to
+ * the number of deleted entries. Only one node archives at a time; the others try again after ten minutes. After a
+ * failure, or if nothing is left to archive, the next run is an hour later.
  */
 export function archiveAudit(options: AuditArchiveOptions): () => Promise<number> {
   const { months, now } = options

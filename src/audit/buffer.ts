@@ -64,7 +64,7 @@ export function openAudit(sources: AuditSources): Audit {
   }
 }
 
-/** Queues entries and writes them in batches, once a second while there are any; `tick` runs before each batch. */
+/** Queues entries and, while there are any, writes them in batches once a second; `tick` runs before each batch. */
 function batches({ db, sealer, now, onError }: AuditSources, tick: () => boolean) {
   const waiting: TimedEntry[] = []
   let isScheduled = false

@@ -29,8 +29,8 @@ export const passwordChanged = (userId: string, actor: AuditActor) =>
   ({ ...actor, event: 'password.changed', target: userId }) as const
 
 /**
- * Returns the audit entry for an administrator's change to the added fields of a user. The entry contains the field
- * names but no values, except the role.
+ * Returns the audit entry for an administrator's change to the fields that the service adds to users. The entry
+ * contains the names of the changed fields, but no values except the role.
  */
 export const userUpdated = (id: number, fields: readonly string[], { role }: Readonly<Record<string, unknown>>) =>
   ({

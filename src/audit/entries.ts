@@ -17,8 +17,8 @@ export interface AuditFilter {
 }
 
 /**
- * Filter combinations that have an index in log order; other combinations, and time ranges, may scan any number of
- * entries.
+ * Filter combinations that have an index in log order. With any other combination, or with a time range, a query may
+ * scan any number of entries.
  */
 const indexed = new Set(['', 'event', 'clientId', 'subject', 'target', 'event clientId'])
 

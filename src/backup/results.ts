@@ -20,8 +20,8 @@ interface AddResults {
 }
 
 /**
- * Adds the results that the store still has. A result whose size or digest differs from what the database states is
- * added unchanged, so that a single damaged file does not prevent backups.
+ * Adds the results that the store still has. A result is added unchanged even if its size or digest differs from that
+ * in the database, so that a single damaged file does not prevent backups.
  */
 export async function addResults(archive: ArchiveWriter, { open, folder, expected, counted }: AddResults) {
   const store = expected.length > 0 ? await open() : null

@@ -8,7 +8,7 @@ import type { Collection } from '../resources/declaration.ts'
 import { canFilter } from '../resources/queries/list-rules.ts'
 import { userOptions } from './users.ts'
 
-/** The users of a service that adds fields or roles to them. */
+/** Users with the fields and roles that a service adds. */
 export interface ExtendedUsers {
   collection: Collection
   /** The added fields. */

@@ -23,7 +23,10 @@ interface Writing {
 
 type Values = Record<string, unknown>
 
-/** Writes users in code other than the /users routes, and publishes the same events. */
+/**
+ * Returns functions with which code other than the /users routes writes users; they publish the same events as the
+ * routes.
+ */
 export function userRows({ db, queue, random, now }: UserRowsOptions, declaration: Declaration) {
   const rows = resourceRows(db, declaration)
   const publish = eventPublisher({ db, queue, random }, declaration)

@@ -34,8 +34,8 @@ function traceOf(error: unknown): string {
 }
 
 /**
- * Returns the text of a syntax error, including its line. In a module, the error's stack has no line, but Node.js
- * prints the line if the error ends a process, so this starts one. It does not run any of the code, because Node.js
+ * Returns the text of a syntax error, including its line. For a module, the error's stack does not contain the line.
+ * Node.js prints the line when such an error ends a process, so this starts a process. No code runs, because Node.js
  * parses all imported modules first.
  */
 function syntaxErrorText(error: SyntaxError, path: string): string {

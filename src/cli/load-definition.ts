@@ -20,9 +20,9 @@ export interface LoadedDefinition {
 const defaultFiles = ['service.ts', 'service.js']
 
 /**
- * Finds the definition file: `named`, or the file that `plinth` in the folder's package.json specifies, or the folder's
- * service.ts or service.js; null if there is none. `isFound` is false if the file was named. Throws a `DefinitionError`
- * if package.json or its member `plinth` is invalid.
+ * Finds the definition file; null if there is none. In order of precedence, it is `named`, the file that the member
+ * `plinth` of the folder's package.json specifies, or the folder's service.ts or service.js. `isFound` is false for
+ * `named`. Throws a `DefinitionError` if package.json or its member `plinth` is invalid.
  */
 export function findDefinition(named: string | null, folder: string): { file: string | null; isFound: boolean } {
   if (named !== null) return { file: named, isFound: false }

@@ -28,7 +28,7 @@ export interface FieldOptions {
   role?: string | false
 }
 
-/** Trims the text in a body. Throws an error that lists each violation if the body is not valid. */
+/** Trims the strings in a request body. Throws an error that lists each violation if the body is not valid. */
 function checkUser(schema: TObject, body: Values): void {
   const result = inputValidator(schema, 'body')(body)
   if (!('error' in result)) return

@@ -20,8 +20,8 @@ interface AccountParts {
 /** The rules for writes to users, whose rows are accounts. */
 export interface AccountRules {
   /**
-   * The database for writes by requests and code. When code deletes a user, the commit makes this process verify cached
-   * tokens again.
+   * The database for writes by requests and by code. When code deletes a user, committing the transaction makes this
+   * process verify cached tokens again.
    */
   db: Database
   /** Returns the guard for requests to the users or to a view of the users; undefined for other collections. */
@@ -58,7 +58,7 @@ export function accountRules(extended: ExtendedUsers | undefined, parts: Account
   }
 }
 
-/** Adds the scopes for users that code with the rights of the service has; they do not include `admin`. */
+/** Adds the scopes on users that code has when it runs with the rights of the service. `admin` is not one of them. */
 export const withServiceScopes = (caller: Caller): Caller => ({
   ...caller,
   scopes: new Set([...caller.scopes, 'users:write', 'users:read:full']),
@@ -77,6 +77,7 @@ export const accountFields = ({ writers }: Declaration, moment: 'creating' | 'ch
 ]
 
 /**
- * Error codes of the account rules. If a call by code fails with one of them, it becomes the response to the request.
+ * Error codes of the account rules. If the author's code breaks such a rule, the client receives this error instead of
+ * a 500.
  */
 export const accountProblems: readonly ProblemCode[] = ['ACCESS_DENIED', 'PERMISSION_DENIED', 'LAST_ADMINISTRATOR']

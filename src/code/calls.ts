@@ -8,16 +8,16 @@ export class CodeError extends Error {
   override name = 'CodeError'
 }
 
-/** Tracks the calls that one run of the author's code makes. */
+/** Tracks the context methods that one run of the author's code calls. */
 export interface CodeCalls {
   /**
-   * Runs a call of the context. If a call fails in a transaction, the transaction is rolled back even if the code
+   * Runs a context method for the code. In a transaction, a failed call rolls the transaction back even if the code
    * catches the error, because PostgreSQL accepts no more statements after an error.
    */
   track: <T>(what: string, run: () => Promise<T>) => Promise<T>
-  /** Runs a call that does not return its outcome to the code. If the call fails, the run fails. */
+  /** Runs a context method that returns no promise to the code. If it fails, the run fails. */
   background: (what: string, run: () => Promise<void>) => void
-  /** Throws if the run is over. */
+  /** Throws if the run has ended. */
   assertOpen: (what: string) => void
 }
 

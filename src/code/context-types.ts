@@ -62,7 +62,7 @@ export interface CodeLog {
   error: (fields: object, message: string) => void
 }
 
-/** The calls that read and write rows. */
+/** The methods that read and write rows. */
 export interface RowContext {
   /**
    * Reads a row; undefined if there is none. With `lock`, which needs a transaction, no other transaction can change

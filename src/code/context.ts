@@ -29,7 +29,7 @@ export interface ContextParts {
 export interface CodeRun {
   /** The name of the code, such as `creating of /invoices`. */
   label: string
-  /** The current transaction or, outside one, the functions that read and write. */
+  /** The current transaction or, outside a transaction, functions that run reads and writes. */
   place: TransactionScope
   by: WriteBy
   calls: CodeCalls

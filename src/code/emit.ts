@@ -18,8 +18,8 @@ interface EmitParts {
 
 /**
  * Checks an event's data at once, so that the stack trace of an error contains the author's line. Returns a function to
- * call at the end of the transaction, which records the event, with the row's facts at that time, if there is a
- * subscriber.
+ * call at the end of the transaction. It records the event if there is a subscriber, with the row's values that access
+ * rules compare.
  */
 export function emitted(parts: EmitParts, event: AnyEvent, given: unknown[], { caller }: WriteBy) {
   const [row, data] = event.of ? (given as [{ id: RowId }, object]) : [undefined, given[0] as object]
@@ -38,7 +38,7 @@ export function emitted(parts: EmitParts, event: AnyEvent, given: unknown[], { c
   }
 }
 
-/** Returns a row's facts, which access rules compare; undefined if the collection has no access rules. */
+/** Returns the row's values that access rules compare; undefined if the collection has no access rules. */
 async function factsOf({ collectionOf }: EmitParts, tx: Queryable, { of }: AnyEvent, row: { id: RowId }) {
   const { declaration, rows, related } = collectionOf({ declaration: of }).served
   if (declaration.access === undefined) return undefined

@@ -2,14 +2,14 @@ import type { Log } from '../logging/entries.ts'
 import type { CodeLog } from './context-types.ts'
 import type { JobQueue } from './jobs.ts'
 
-/** The dependencies of the author's code, except the database. */
+/** What a service provides to the author's code, except the database. */
 export interface CodeServices {
   jobs: JobQueue
   fetch: typeof globalThis.fetch
   log: CodeLog
   /** Monotonic clock in ms. */
   monotonic: () => number
-  /** Called with the name of the code when it starts or continues, and with an empty string when it ends. */
+  /** Called with the name of the code that starts or resumes, and with an empty string when the code ends. */
   running?: ((label: string) => void) | undefined
 }
 

@@ -90,7 +90,7 @@ export const profileSetting = (env: Environment) =>
 /** Returns whether the value of a setting is secret. */
 export const isSecret = (name: string) => /(SECRET|KEY|PASSPHRASE|HEADERS)$/.test(name)
 
-/** Returns a printable value. Hides secrets, also in the query parameters of URLs, and passwords in URLs. */
+/** Returns a printable value. Hides secrets, including those in the query parameters of URLs, and passwords in URLs. */
 export const printable = (name: string, value: string) =>
   isSecret(name)
     ? '…'

@@ -7,7 +7,7 @@ export interface Differences {
   lists: 'array' | 'object'
   /** The value of the Deprecation header once the version is deprecated: `true`, or the date (RFC 9745). */
   deprecation: 'true' | 'date'
-  /** Whether query parameters that the operation does not define are rejected with 400 or ignored. */
+  /** Whether query parameters that the operation does not define are ignored or rejected with 400. */
   unknownParameters: 'refuse' | 'ignore'
 }
 

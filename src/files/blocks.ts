@@ -1,8 +1,9 @@
 const encoder = new TextEncoder()
 
 /**
- * Gathers chunks into blocks of at most `blockBytes`. A write that does not fit passes the full block to `onFull` and
- * waits for it. Alternates between two blocks, so a block is refilled only after the next block has been passed on.
+ * Collects chunks in blocks of at most `blockBytes`. A write that does not fit passes the full block to `onFull` and
+ * waits for it to resolve. Alternates between two blocks, so a block is not overwritten until the next block has been
+ * passed on.
  */
 export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<void>) {
   // Uses only two buffers for the whole result, because one buffer per chunk would fill memory faster than the garbage

@@ -48,7 +48,7 @@ interface Names {
   temporary: string
   path: string
   folder: string
-  /** Gives the finished file its name; by default, replaces a file of that name. */
+  /** Moves the finished file to its final path; by default, replaces any existing file. */
   place?: (temporary: string, path: string) => Promise<void>
 }
 

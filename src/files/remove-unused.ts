@@ -15,9 +15,9 @@ export interface RemoveUnusedOptions {
 const maxPages = 100
 
 /**
- * Removes the files of abandoned uploads and dropped tables, and files that their rows released at least an hour ago.
- * Removes each file before its record: after a crash between the two steps, the record remains, and the next run finds
- * it. Returns the number of files removed.
+ * Removes the files of abandoned uploads and dropped tables, and files that no row has used for at least an hour.
+ * Removes each file before its record, so that after a crash between the two steps, the next run finds the record.
+ * Returns the number of files removed.
  */
 export async function removeUnusedFiles({ db, store, now, onError }: RemoveUnusedOptions): Promise<number> {
   await abandonUploads(db, now())

@@ -23,7 +23,7 @@ interface Part {
   ChecksumSHA256: string
 }
 
-/** Large enough for the largest result: 5 GiB require only 640 of the 10,000 parts allowed per upload. */
+/** The size of an upload part. The largest result, 5 GiB, needs only 640 of the 10,000 parts allowed per upload. */
 const partBytes = 8 * 1_024 * 1_024
 
 /**

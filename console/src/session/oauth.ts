@@ -20,7 +20,7 @@ export interface Tokens {
   refreshToken: string | null
   idToken: string | null
   scopes: ReadonlySet<string>
-  /** Milliseconds since the epoch. */
+  /** When the access token expires, in ms since the epoch. */
   expiresAt: number
 }
 
@@ -103,7 +103,9 @@ async function requestTokens(grant: Record<string, string>): Promise<Tokens> {
   }
 }
 
-/** Ends the session at the authorization server (OpenID Connect RP-Initiated Logout), and leaves the page. */
+/**
+ * Ends the session at the authorization server (OpenID Connect RP-Initiated Logout) by navigating to its logout page.
+ */
 export function endSession(idToken: string | null): void {
   const query = new URLSearchParams({ client_id: clientId, post_logout_redirect_uri: `${location.origin}/console/` })
   if (idToken !== null) query.set('id_token_hint', idToken)

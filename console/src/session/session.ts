@@ -21,7 +21,7 @@ export interface Session {
    * `LoginError` after the session has ended.
    */
   accessToken: (rejected?: string) => Promise<string>
-  /** Returns whether the session has ended, so that the user must log in again. */
+  /** Returns whether the session has ended and the user must log in again. */
   isExpired: () => boolean
   subscribe: (listener: () => void) => () => void
   /**
@@ -32,7 +32,7 @@ export interface Session {
   logOut: () => void
 }
 
-/** How long before its expiry a token is refreshed, so that it does not expire on the way to the service. */
+/** How long before its expiry a token is refreshed, so that it does not expire while a request is in transit. */
 const refreshAheadMs = 30_000
 
 /** Opens the session of this page; null if the browser is being redirected to the login page. */

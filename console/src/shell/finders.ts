@@ -7,7 +7,7 @@ export interface Finder {
   find: (text: string) => string | null
 }
 
-/** What the command palette recognizes, in addition to page names. */
+/** The finders that the command palette uses, in addition to the page names. */
 export const finders: readonly Finder[] = [
   requestFinder,
   {

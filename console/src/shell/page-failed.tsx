@@ -12,7 +12,7 @@ export function PageFailed({ error }: { error: unknown }) {
     addEventListener('online', reload)
     return () => removeEventListener('online', reload)
   }, [])
-  // The message of a missing script or a faulty page would not help the user.
+  // A TypeError comes from a script that is missing or a bug in the page, so its message would not help the user.
   const shown = error instanceof TypeError ? new Error('The page could not be loaded or shown.') : error
   return <Failed error={shown} {...(navigator.onLine && { onRetry: reload })} />
 }

@@ -21,7 +21,7 @@ interface ChartProps {
   format: (value: number) => string
   /** The allowed distances between grid lines, such as whole numbers; by default, any round number. */
   increments?: readonly number[]
-  /** In pixels. */
+  /** The height of the chart, in pixels. */
   height?: number
 }
 
@@ -29,7 +29,9 @@ const hours = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const
 const minutes = new Intl.DateTimeFormat(undefined, hours)
 const seconds = new Intl.DateTimeFormat(undefined, { ...hours, second: '2-digit' })
 
-/** Returns the indexes of values between two gaps. They are drawn as points, because a line needs two values. */
+/**
+ * Returns the indexes of values with a gap on both sides. They are drawn as points, because a line needs two values.
+ */
 function isolated(plot: uPlot, index: number): number[] {
   const values = plot.data[index] ?? []
   const isGap = (at: number) => values[at] === null || values[at] === undefined
@@ -82,7 +84,7 @@ function optionsOf({ series, format, increments, height = 160 }: Omit<ChartProps
   return options
 }
 
-/** A line chart over time. Load it with `lazy`, because its library is not part of the first load. */
+/** A line chart over time. Import it with `lazy`, so that the chart library is loaded only when a chart is shown. */
 export default function Chart({ label, ...props }: ChartProps) {
   const { times, series, height = 160 } = props
   const box = useRef<HTMLDivElement>(null)

@@ -5,7 +5,7 @@ import { Dialog } from './dialog.tsx'
 export type Texts = Readonly<Record<string, string>>
 
 export interface ConflictProps {
-  /** The text when the form was opened, in the form now, and in the current row. */
+  /** The field texts when the form was opened, as the user has edited them, and in the current row. */
   before: Texts
   mine: Texts
   theirs: Texts

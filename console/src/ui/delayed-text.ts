@@ -3,8 +3,8 @@ import { useEffect, useRef, useState } from 'react'
 const typingMs = 300
 
 /**
- * Returns the text of a search field and its setter. When the user pauses typing, calls `onChange` with the trimmed
- * text. If `text` changes for another reason, such as a removed filter, the field shows the new text.
+ * Returns the text of a search field and its setter. Calls `onChange` with the trimmed text when the user pauses
+ * typing. If `text` changes for another reason, for example because a filter was removed, the field shows the new text.
  */
 export function useDelayedText(text: string, onChange: (text: string) => void): [string, (typed: string) => void] {
   const [typed, setTyped] = useState(text)
@@ -26,7 +26,7 @@ export function useDelayedText(text: string, onChange: (text: string) => void): 
     if (trimmed === sent) return
     const { pathname } = location
     const timer = setTimeout(() => {
-      // The user is navigating to another page, which is still loading. A search would return to this page.
+      // The user has left the page in the meantime. Calling `onChange` would navigate back to it.
       if (location.pathname !== pathname) return
       pending.current.push(trimmed)
       setSent(trimmed)

@@ -10,7 +10,9 @@ interface DialogProps {
   isOpen: boolean
   onClose: () => void
   isWide?: boolean
-  /** Whether Escape and clicks outside are ignored, for example while a secret is shown that cannot be shown again. */
+  /**
+   * If true, Escape and clicks outside do not close the dialog, for example while it shows a secret for the only time.
+   */
   isLocked?: boolean
   children: ReactNode
 }

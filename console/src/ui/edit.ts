@@ -4,7 +4,7 @@ import { isOutdated, type Tagged } from '../api/client.ts'
 import type { ConflictProps, Texts } from './conflict.tsx'
 
 interface Editing<Row, Tag, Draft> {
-  /** The row when the form was opened. A row that is read later does not replace it, so the form does not change. */
+  /** The row as it was when the form was opened. Refetching the row does not change the form. */
   loaded: Tagged<Row, Tag>
   draftOf: (row: Row) => Draft
   /** Returns the draft's text by field label, for comparison. */
@@ -14,11 +14,11 @@ interface Editing<Row, Tag, Draft> {
   /** Sends a patch with If-Match. */
   send: (patch: object, etag: Tag) => Promise<Tagged<Row, Tag>>
   read: () => Promise<Tagged<Row, Tag>>
-  /** Called with the current row after a save, if nothing was changed, or if the user chose the other version. */
+  /** Called with the current row after a save, if there was nothing to save, or if the user discarded their changes. */
   onDone: (now: Tagged<Row, Tag>, isSaved: boolean) => void
 }
 
-/** The saved row, or the row that someone else has changed in the meantime. */
+/** The saved row or, if someone else has changed the row in the meantime, that person's version. */
 type Outcome<Read> = { saved: Read } | { theirs: Read }
 
 /**

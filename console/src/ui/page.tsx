@@ -83,7 +83,7 @@ function FactRow({ name, value }: { name: string; value: ReactNode }) {
 
 export type Tone = 'good' | 'warn' | 'wrong' | 'info'
 
-/** Returns the tone for an HTTP status. */
+/** Returns the badge color (`Tone`) for an HTTP status. */
 export const toneOf = (status: number): Tone =>
   status >= 500 ? 'wrong' : status >= 400 ? 'warn' : status >= 300 ? 'info' : 'good'
 

@@ -13,7 +13,7 @@ function currentTheme(): Theme {
   return system.matches ? 'dark' : 'light'
 }
 
-/** Shows the current theme. */
+/** Applies the current theme to the page and notifies all listeners. */
 export function applyTheme(): void {
   document.documentElement.dataset.theme = currentTheme()
   for (const listener of listeners) listener()

@@ -11,7 +11,8 @@ interface Action {
   label: string
   run: () => void
   /**
-   * Called when the message disappears and the action was not taken. The message stays while it is hovered or focused.
+   * Called when the message disappears without the user having taken the action. The message stays while it is hovered
+   * or focused.
    */
   otherwise?: () => void
 }

@@ -40,9 +40,9 @@ const Manifest = Type.Object({
   /** The number of rows in each table. */
   tables: Type.Record(Type.String(), Count),
   entries: Type.Array(Entry),
-  /** Results whose size or digest differs from the one in the database. */
+  /** The keys of results that the database lists but the store does not have. */
   missingResults: Type.Array(Type.String()),
-  /** Results whose size or digest differs from what the database states. */
+  /** The keys of results whose size or digest differs from that in the database. */
   damagedResults: Type.Array(Type.String()),
 })
 export type Manifest = Static<typeof Manifest>

@@ -47,7 +47,7 @@ export function archiveWriter(options: ArchiveOptions): ArchiveWriter {
     },
     { signal },
   )
-  // `add` and `finish` report any failure.
+  // Prevents an unhandled rejection; `add` and `finish` report the failure.
   written.catch(() => {})
   return {
     add: async (name, sizeBytes, content) => {

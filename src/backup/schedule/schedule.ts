@@ -44,7 +44,8 @@ export interface ScheduleOptions {
 
 export interface BackupSchedule {
   /**
-   * If a backup was requested or is due and no other node is making it, makes it. Resolves when the backup is finished.
+   * Makes a backup if one was requested or is due, unless another node is already making it. Resolves when the backup
+   * is finished.
    */
   check: () => Promise<void>
   /** Aborts the backup in progress. The next node that checks the schedule starts it again. */

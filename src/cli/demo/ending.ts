@@ -1,7 +1,7 @@
-/** Registers a closer; closers run in reverse order. */
+/** Registers a cleanup function. The functions run in reverse order. */
 export type Defer = (close: () => unknown) => void
 
-/** Collects closers. `close` runs all of them, even if one fails, then throws the last error. */
+/** Collects cleanup functions. `close` runs all of them, even if one fails, and then throws the last error. */
 export function closing(): { defer: Defer; close: () => Promise<void> } {
   const closers: (() => unknown)[] = []
   const close = async (): Promise<void> => {

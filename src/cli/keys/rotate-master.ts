@@ -94,8 +94,8 @@ function replaceKeyFile(dataDir: string): void {
 const progressEveryMs = 1_000
 
 /**
- * Returns `onStep`, which prints the steps, but the number of encrypted secrets at most once a second, and `rows`,
- * which returns that number.
+ * Returns `onStep`, which prints each step, and `rows`, which returns the number of secrets encrypted so far. `onStep`
+ * prints that number at most once a second.
  */
 function stepPrinter() {
   let printed = Number.NEGATIVE_INFINITY

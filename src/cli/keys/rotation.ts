@@ -50,7 +50,7 @@ export type RotationOutcome = 'idle' | 'both valid' | 'finished'
 
 /**
  * Rotates the master key while services run: makes the next key valid, encrypts every secret with a new data key, and
- * ends the validity of the old key. Each step is stored, so that the next call continues after an interruption. Without
+ * invalidates the old key. Each step is stored, so that the next call continues after an interruption. Without
  * `startOver`, throws `ConfigError` if a rotation to another key is in progress.
  */
 export async function rotateMasterKey(rotation: MasterKeyRotation): Promise<RotationOutcome> {

@@ -89,7 +89,7 @@ function messages() {
   }
   process.on('disconnect', onDisconnect)
   return {
-    /** Resolves to the message of this type, even if it has already been received. */
+    /** Resolves to the message of this type once it has been received, which may have happened before the call. */
     next: <Event extends ToProcess['event']>(event: Event) =>
       new Promise<Extract<ToProcess, { event: Event }>>((resolve) => {
         const take = resolve as (message: ToProcess) => void

@@ -12,7 +12,7 @@ import type { RowCalls } from './row-calls.ts'
 /** Work that is done in a transaction. */
 export type Unit<T> = (tx: Queryable, by: WriteBy) => Promise<T>
 
-/** Where code runs: in a transaction, or outside one, where each write has its own transaction. */
+/** Where code runs: in a transaction, or outside, where each write gets its own transaction. */
 export type TransactionScope =
   | { tx: Queryable }
   | {
