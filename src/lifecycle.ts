@@ -12,7 +12,7 @@ export const later = (ms: number, run: () => void) => {
   const timer = setTimeout(run, ms)
   return () => clearTimeout(timer)
 }
-/** Registers a closer; closers run in reverse order. */
+/** Registers a cleanup function. The functions run in reverse order. */
 export type OnClose = (closer: () => unknown) => void
 
 /** A running service. */
@@ -31,12 +31,15 @@ export interface Service extends Stores {
 /** Components, and the function that closes them in reverse order. */
 export type Opened<Components> = Components & { close: () => Promise<void> }
 
-/** Opens components, which register their own closers. If `open` rejects, closes what was opened. */
+/** Opens components, which register their own cleanup functions. If `open` rejects, closes what was opened. */
 export async function openAll<Components extends object>(
   open: (onClose: OnClose) => Promise<Components>,
 ): Promise<Opened<Components>> {
   const closers: (() => unknown)[] = []
-  /** Runs every closer even if some fail, for example while the database is down, and then throws their errors. */
+  /**
+   * Runs every cleanup function even if some fail, for example while the database is down, and then throws their
+   * errors.
+   */
   const close = async () => {
     const errors: unknown[] = []
     for (const closer of closers.splice(0).reverse()) {

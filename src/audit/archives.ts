@@ -15,7 +15,7 @@ export interface ArchiveStore {
   }>
   /** Rejects if there is no such file. */
   open: (key: string) => Promise<Readable>
-  /** Removes the unfinished file of an earlier writer for this key that ended without `finish` or `discard`. */
+  /** Removes the unfinished file that a writer for this key left behind when it ended without `finish` or `discard`. */
   abandon: (key: string) => Promise<void>
 }
 

@@ -109,7 +109,10 @@ export async function restore(config: Config, file: string, options: Options): P
   report(options, summary, `Restored ${file} to ${place.dataDir}`, afterRestore)
 }
 
-/** Runs `work`, and shows its progress on standard error; not with `quiet`, nor with `json` without a terminal. */
+/**
+ * Runs `work` and shows its progress on standard error, except with `quiet`, or with `json` if standard error is not a
+ * terminal.
+ */
 function shown<T>({ quiet, json }: Options, label: string, work: (show: ShowProgress) => Promise<T>): Promise<T> {
   if (quiet || (json && !process.stderr.isTTY)) return work(() => {})
   return screen(process.stderr, process.env).step(label, work, () => 'done')

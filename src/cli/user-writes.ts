@@ -21,7 +21,7 @@ export interface UserStores extends Stores {
   extended: ExtendedUsers | undefined
 }
 
-/** The options that set the added fields and the role of a user. */
+/** The options that set a user's role and the fields that the definition adds to users. */
 export interface FieldOptions {
   field?: string[]
   /** `false` for `--no-role`. */

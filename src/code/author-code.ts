@@ -86,7 +86,10 @@ function refuseDepth(label: string, { unit }: WriteBy): void {
   throw new CodeError(`Hooks are nested more than ${maxDepth} deep: ${[...unit.chain, label].join(' → ')}`)
 }
 
-/** Returns the caller for writes inside a hook or an action, with the hook or action added to the chain. */
+/**
+ * Returns the caller for writes inside a hook or an action, whose name is added to the chain of hooks and actions that
+ * led to the write.
+ */
 const nestedIn = (label: string, { caller, now, unit }: WriteBy): WriteBy => ({
   ...{ caller, now },
   ...(unit && { unit: { ...unit, chain: [...unit.chain, label] } }),

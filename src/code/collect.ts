@@ -52,8 +52,8 @@ export const codeEvents = ({ events }: Code): Record<string, EventKind> =>
   )
 
 /**
- * Returns the errors in the code of a service with these collections. Code that was declared for one of them but is
- * missing from `code` is an error: a forgotten import must not silently disable hooks.
+ * Returns the errors in the code of a service with these collections. Code that belongs to one of them but is missing
+ * from `code` is an error: otherwise, a forgotten import would silently disable hooks.
  */
 export function codeErrors(code: unknown, declarations: readonly Declaration[]): string[] {
   if (code !== undefined && (typeof code !== 'object' || code === null)) {

@@ -11,7 +11,7 @@ type MaybePromise<T> = T | Promise<T>
 // biome-ignore lint/suspicious/noConfusingVoidType: a function without a return statement returns void
 type Altered<B extends TObject, Ids extends IdType> = MaybePromise<Changes<B, Ids> | undefined | void>
 
-/** The points in the life of a row at which hooks run. */
+/** The moments at which hooks run: before or after a row is created, changed or removed. */
 export const moments = ['creating', 'created', 'changing', 'changed', 'removing', 'removed'] as const
 export type Moment = (typeof moments)[number]
 
@@ -20,12 +20,12 @@ export type Moment = (typeof moments)[number]
  * `refuse(…)` refuses the write; any other error causes a 500. `creating` and `changing` may return fields to change.
  */
 export interface HookFunctions<B extends TObject, C extends string, D extends string, Ids extends IdType> {
-  /** Before a row is stored; `values` include those of `set` and `defaults`. */
+  /** Runs before a row is stored; `values` include those of `set` and `defaults`. */
   creating?: (values: BodyOf<B, Ids>, context: CodeContext) => Altered<B, Ids>
   created?: (row: CodeRow<B, C, D, Ids>, context: CodeContext) => MaybePromise<void>
-  /** Before a change is stored; `values` are all fields after the change. */
+  /** Runs before a change is stored; `values` are all fields after the change. */
   changing?: (before: CodeRow<B, C, D, Ids>, values: BodyOf<B, Ids>, context: CodeContext) => Altered<B, Ids>
-  /** After a change, including a change to a stored sum or count. */
+  /** Runs after a change, including a change to a stored sum or count. */
   changed?: (before: CodeRow<B, C, D, Ids>, after: CodeRow<B, C, D, Ids>, context: CodeContext) => MaybePromise<void>
   removing?: (row: CodeRow<B, C, D, Ids>, context: CodeContext) => MaybePromise<void>
   removed?: (row: CodeRow<B, C, D, Ids>, context: CodeContext) => MaybePromise<void>

@@ -4,7 +4,7 @@ import type { Queryable } from '../storage/database.ts'
 import type { Enqueued, EnqueueOptions, JobContext } from './context-types.ts'
 import { type Made, made } from './made.ts'
 
-/** A kind of background work: the result of `job()`. */
+/** A kind of background job, as returned by `job()`. */
 export interface Job<Input = never> extends Enqueued<Input> {
   /** The job's name, such as `invoice.remind`. */
   readonly name: string
@@ -15,7 +15,7 @@ export interface Job<Input = never> extends Enqueued<Input> {
   readonly run: (input: Input, context: JobContext) => unknown
 }
 
-/** Work at fixed times: the result of `schedule()`. */
+/** A function to run at fixed times, as returned by `schedule()`. */
 export interface Schedule extends Made<'schedule'> {
   readonly name: string
   /** Five fields: minute, hour, day of the month, month, day of the week. */

@@ -19,8 +19,8 @@ export interface Made<Kind extends CodeKind = CodeKind> {
 export const isMade = (value: unknown): value is Made => typeof value === 'object' && value !== null && mark in value
 
 /**
- * Code that was declared but not yet passed to a `service()`. This list is the only way to detect code that its author
- * forgot to pass to the service, such as hooks that would never run.
+ * Code that was declared but not yet passed to a `service()`. Without this list, code that the author forgot to pass
+ * could not be detected, such as hooks that would never run.
  */
 const notGiven = new Set<Made>()
 

@@ -1,8 +1,8 @@
 import { type FieldError, Problem, type ProblemCode } from '../http/problems/problem.ts'
 
-/** Thrown by the author's code, or by a call of its context, to refuse a request. */
+/** Thrown by the author's code, or by a context method that it calls, to refuse a request. */
 export class Refusal extends Problem {
-  /** The path of the collection whose field names the errors use. */
+  /** The path of the collection whose field names appear in the errors. */
   of: string | undefined
 
   constructor(code: ProblemCode, detail: string, errors?: readonly FieldError[], cause?: unknown) {

@@ -3,7 +3,10 @@ import type { Queryable } from '../storage/database.ts'
 
 type Execute = (tx: Queryable) => Promise<QueryResult<never>>
 
-/** Returns a Kysely instance whose statements run as calls of the context. Column names are as in the database. */
+/**
+ * Returns a Kysely instance whose statements are tracked like calls of context methods. Column names are as in the
+ * database.
+ */
 export function trackedKysely(
   like: Queryable,
   run: (what: string, execute: Execute) => Promise<QueryResult<never>>,

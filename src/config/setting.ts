@@ -3,7 +3,7 @@ export interface Setting<T> {
   parse: (text: string) => T
   /** The default as text, which is parsed like any other value; null if the setting may stay unset. */
   fallback: string | null
-  /** One line for the settings table. */
+  /** One line about the setting, for the table of settings. */
   about: string
 }
 

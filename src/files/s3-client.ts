@@ -91,7 +91,9 @@ interface SdkError {
   $metadata?: { httpStatusCode?: number }
 }
 
-/** Names of errors that may pass without a restart; for example, credentials are renewed, and clocks are corrected. */
+/**
+ * Names of errors that may resolve without a restart, for example when credentials are renewed or a clock is corrected.
+ */
 const temporary = ['TimeoutError', 'AbortError', 'ExpiredToken', 'ExpiredTokenException', 'RequestTimeTooSkewed']
 
 function isAway(error: unknown): boolean {

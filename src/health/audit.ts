@@ -6,7 +6,7 @@ import { Unsealable } from '../storage/encryption.ts'
 import { iso } from '../storage/ids.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 
-/** How many of the newest entries are verified without `--deep`. */
+/** The number of entries, counted from the newest, that are verified without `--deep`. */
 const newestEntries = 1_000
 const dayMs = 86_400_000
 
@@ -19,7 +19,7 @@ export const auditChecks: readonly Check<DatabaseContext>[] = [
     rule: 'Fails if one of the newest 1,000 entries in the database was altered; `--deep` verifies all entries, also the archived ones',
     deep: 'also',
     run: async ({ db, readSealer, isDeep, config, openResults }) => {
-      // Other checks report a missing or a different master key.
+      // If the master key is missing or wrong, other checks report it.
       const sealer = await readSealer(db.read).catch((error) => {
         if (error instanceof Unsealable) return null
         throw error

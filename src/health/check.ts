@@ -5,7 +5,7 @@ import type { Queryable, ReadOnlyDatabase } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import type { TableSize } from '../storage/table-sizes.ts'
 
-/** From best to worst. */
+/** The statuses of a check, from best to worst. */
 export const statuses = ['pass', 'warn', 'fail'] as const
 export type Status = (typeof statuses)[number]
 
@@ -30,7 +30,7 @@ export interface HealthContext {
   now: () => number
   /** Returns the monotonic time in ms. */
   monotonic: () => number
-  /** Whether to run the checks that take longer the more data there is. */
+  /** Whether to run the deep checks, which take longer the more data there is. */
   isDeep: boolean
   /** Opens the result store at a URL. */
   openResults: (url: string) => Promise<Pick<ResultStore, 'probe' | 'open'>>
@@ -54,7 +54,7 @@ export interface DatabaseContext extends HealthContext {
 
 /** A health check. */
 export interface Check<Context> {
-  /** Unique and never changed, because monitoring refers to it. */
+  /** Unique. It must never change, because monitoring systems refer to it. */
   id: `${string}.${string}`
   /** The heading under which the check is listed. */
   area: Area
@@ -62,8 +62,8 @@ export interface Check<Context> {
   /** When the check warns and when it fails, as text for the documentation. */
   rule: string
   /**
-   * `only`: the check runs only with `--deep`. `also`: with `--deep`, it checks more. With `--deep`, neither has a time
-   * limit, because they take longer the more data there is.
+   * `only`: the check runs only with `--deep`. `also`: it checks more with `--deep`. Neither has a time limit with
+   * `--deep`, because the duration grows with the amount of data.
    */
   deep?: 'only' | 'also'
   /** Returns null if the check does not apply. If it throws, the check fails. */

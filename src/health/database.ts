@@ -63,8 +63,8 @@ export const databaseChecks: readonly Check<DatabaseContext>[] = [
       if (engine.name === 'sqlite') return null
       const startedMs = monotonic()
       const atMs = await readDatabaseTime({ read, engine })
-      // The server's clock is read during the round trip, and this clock after it. A lead may be due to the trip, so
-      // the trip is subtracted from it.
+      // The server's clock is read during the round trip, and this clock after it. If this clock appears to be ahead,
+      // the round trip may be the cause, so its duration is subtracted.
       const tripMs = monotonic() - startedMs
       const aheadMs = now() - atMs
       const differsMs = Math.max(0, aheadMs > 0 ? aheadMs - tripMs : -aheadMs)

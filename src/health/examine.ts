@@ -45,9 +45,9 @@ export interface HealthReport {
 export interface ExamineOptions extends HealthContext, Pick<DatabaseContext, 'readSealer'> {
   /** Opens the database; rejects if it does not respond. */
   openDatabase: () => Promise<DatabaseContext['db'] & { close: () => Promise<void> }>
-  /** By default, measures the sizes on the connection of the checks. */
+  /** Default: a function that measures the sizes on the connection of the checks. */
   tableSizes?: DatabaseContext['tableSizes']
-  /** By default, reads the time on the connection of the checks. */
+  /** Default: a function that reads the time on the connection of the checks. */
   databaseNow?: DatabaseContext['databaseNow']
   /** The time limit of each check, in ms; default: 5 seconds. */
   limitMs?: number
@@ -161,7 +161,7 @@ async function examineDatabase(options: ExamineOptions): Promise<CheckResult[]> 
     return [found(fail(`${place}: ${messageOf(error)}`, cure))]
   }
   const results = await all({ ...defaultMeasurements(db), ...context, config, db }, options)
-  // If the server has stopped responding, closing never ends. The check that timed out has already reported this.
+  // If the server has stopped responding, `close` never resolves. The check that timed out has already reported this.
   await limited(db.close(), { ...options, limitMs: closeLimitMs }).catch(() => {})
   return [found(pass(`${db.engine.name === 'sqlite' ? 'SQLite' : 'PostgreSQL'}, ${place}`)), ...results]
 }

@@ -6,7 +6,10 @@ import { iso } from '../storage/ids.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 
 const dayMs = 86_400_000
-/** A key signs for 90 days. The margin covers a service that was stopped when the rotation was due. */
+/**
+ * A key signs for 90 days. Three days are added, because a service that was stopped when the rotation was due rotates
+ * late.
+ */
 const maxKeyAgeMs = 93 * dayMs
 
 /** The parameters that OWASP recommends as a minimum. */

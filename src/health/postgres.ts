@@ -8,7 +8,7 @@ import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 
 const dayMs = 86_400_000
 const minVersion = 13
-/** When support for each major version ends. */
+/** The day on which support for each major version ends. */
 const ends: Readonly<Record<number, string>> = {
   ...{ 13: '2025-11-13', 14: '2026-11-12', 15: '2027-11-11', 16: '2028-11-09', 17: '2029-11-08', 18: '2030-11-14' },
 }

@@ -19,7 +19,8 @@ export type ReadHealth = () => Promise<HealthReport | null>
 
 const freshMs = 10_000
 /**
- * Longer than the time limit of one check; after a database check exceeds its limit, the remaining ones are skipped.
+ * The time limit of all checks together. It exceeds that of one check: after a database check times out, the rest are
+ * skipped.
  */
 const limitMs = 20_000
 
@@ -33,7 +34,7 @@ export function healthReader(options: HealthReaderOptions): ReadHealth {
   const openResults = async () => results
   const openDatabase = async () => {
     await db.reserved.ping()
-    // The service itself closes the database.
+    // `close` does nothing, because the service itself closes the database.
     return { ...db.reserved, close: async () => {} }
   }
   const read = () => examine({ ...options, runtime: process, isDeep: false, openResults, readSealer, openDatabase })

@@ -6,7 +6,7 @@ import { type Check, fail, type HealthContext, pass, unlessDevelopment, warn } f
 const dayMs = 86_400_000
 const noticeDays = 90
 
-/** Earlier releases of the same line lack security fixes. */
+/** The oldest release that passes the check; earlier releases of the same line lack security fixes. */
 const minNode = [24, 17] as const
 
 /** The last day of support for each Node.js release line that has long-term support. */

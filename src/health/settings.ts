@@ -16,7 +16,10 @@ const limitSettings = {
   quotaReports: 'PLINTH_QUOTA_REPORTS',
 } as const
 
-/** The shortest prefixes for trusted proxies: a wider network contains addresses that the operator does not control. */
+/**
+ * The shortest prefix allowed for trusted proxies: a larger network contains addresses that the operator does not
+ * control.
+ */
 const minPrefix = { ipv4: 8, ipv6: 16 }
 
 function isTooWide(cidr: string): boolean {

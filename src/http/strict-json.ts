@@ -20,8 +20,8 @@ export function readJson(text: string, maxMembers = defaultMaxMembers): unknown 
   } catch (cause) {
     throw invalid(text.trim() === '' ? 'The body is empty; expected JSON' : 'The body is not valid JSON', cause)
   }
-  // A later member replaces an earlier member with the same name, even if only one of the names is escaped, so
-  // duplicates reduce the number of members.
+  // JSON.parse keeps only the last of several members with the same name, even if their names are escaped differently,
+  // so duplicates reduce the number of members.
   if (members > 0 && membersOf(value) < members) throw invalid('The body has an object with duplicate member names')
   return value
 }
@@ -103,8 +103,8 @@ const isNumeric = (code: number) => (code >= zero && code <= nine) || code === m
 
 const digitsOfDouble = 17
 /**
- * Serializers never write a double with more characters. The limit also bounds the input to the regular expressions
- * below.
+ * The maximum length of a number. Serializers never write a double with more characters, and the limit also bounds the
+ * input to the regular expressions below.
  */
 const maxCharacters = 64
 

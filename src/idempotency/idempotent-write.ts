@@ -48,11 +48,13 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set by `idempotency` for a POST with an Idempotency-Key; null for all other requests. */
     claim: KeyClaim | null
-    /** The digests of the files in a form, by field; a replay needs the same files. */
+    /** The digests of the files in a form, by field. A response is replayed only to a request with the same files. */
     fileDigests?: Readonly<Record<string, string>>
   }
   interface FastifyContextConfig {
-    /** Throws the problem to send instead if a stored response may no longer be sent to this caller. */
+    /**
+     * Checks whether a stored response may still be sent to this caller. If not, throws the problem to send instead.
+     */
     checkReplay?: (request: FastifyRequest, response: WriteResponse) => Promise<void>
   }
 }

@@ -5,8 +5,8 @@ import { checkReplay, claimOf, inProgress, keyProblem, type ResponseStore, repla
 
 /**
  * Supports Idempotency-Key on each route for which `acceptsKeys` is true (draft-ietf-httpapi-idempotency-key-header). A
- * stored response is replayed with `Idempotent-Replayed`. A different body with the same key receives 422. A request
- * receives 409 while the first request is in flight. Handlers respond through `idempotentWrite`, so that a write is not
+ * stored response is replayed with `Idempotent-Replayed`. Reusing a key with a different body gets 422; a retry while
+ * the first request is still in flight gets 409. Handlers respond through `idempotentWrite`, so that a write is not
  * repeated even if the process dies before it sends the response.
  */
 export const idempotency = fastifyPlugin<{ answers: ResponseStore }>(

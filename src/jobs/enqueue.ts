@@ -16,7 +16,7 @@ const maxInputBytes = 262_144
 const maxKeyLength = 200
 const unitMs = { second: 1_000, minute: 60_000, hour: 3_600_000, day: 86_400_000, week: 604_800_000 } as const
 const durationForm = /^(\d{1,9}) (second|minute|hour|day|week)s?$/
-/** Ten years, including up to three leap days. */
+/** The maximum delay: ten years, including up to three leap days. */
 const maxDelayMs = 3_653 * unitMs.day
 
 /** Returns the functions that check and add jobs of a definition. */

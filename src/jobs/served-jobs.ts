@@ -3,7 +3,7 @@ import type { Queryable } from '../storage/database.ts'
 /** One attempt of a job. */
 export interface Attempt {
   id: string
-  /** 1 for the first attempt. */
+  /** The number of the attempt, starting at 1. */
   attempt: number
   /** The scheduled time for which the job was added; null if no schedule added it. */
   scheduledFor: string | null

@@ -52,8 +52,8 @@ export function beginJob(
 }
 
 /**
- * Removes the queue entry of a job that `beginJob` did not start. If this definition does not have the job, it waits
- * until a process whose definition has it adds it to the queue again.
+ * Removes the queue entry of a job that `beginJob` did not start. If this definition does not have the job, the job
+ * waits until a process whose definition has it adds it to the queue again.
  */
 export const setAside = (
   db: Database,

@@ -19,7 +19,7 @@ export type CountedLine = Pick<AccessLine, 'route' | 'method' | 'status' | 'ms'>
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'other'] as const
 const methodNumbers = new Map<string, number>(methods.map((name, at) => [name, at]))
 const otherMethod = methods.indexOf('other')
-/** Larger than any status, so that `method * statuses + status` is unique. */
+/** A factor larger than any status, so that `method * statuses + status` is unique. */
 const statuses = 1_000
 
 const requests = 'plinth_http_requests_total'
@@ -28,7 +28,7 @@ const duration = 'plinth_http_request_duration_seconds'
 /** The responses since the start of the process, by class of status and by duration (`durationBounds`). */
 export interface ResponseTotals {
   byClass: ResponseCounts
-  /** One count per bound, and one for longer durations. */
+  /** The number of responses in each bucket: one bucket per bound, and one for longer durations. */
   durations: number[]
 }
 

@@ -28,11 +28,11 @@ export interface ThreadCounts {
 
 /** The counts of a thread or a process since its start. */
 export interface Totals extends ResponseTotals {
-  /** Webhook calls that delivered an event. */
+  /** The number of webhook calls that delivered an event. */
   delivered: number
-  /** Failed webhook calls. */
+  /** The number of failed webhook calls. */
   deliveryFailures: number
-  /** Responses that are not in the request log. */
+  /** The number of responses that are not in the request log. */
   unlogged: number
 }
 

@@ -5,7 +5,7 @@ import { type ComparedSettings, type NodeFacts, sharedSettings } from './node.ts
 export interface NodeDifferences {
   /** Differences that prevent this node from using the database. */
   refused: string[]
-  /** Differences that are allowed, as during a rolling upgrade. */
+  /** Differences that are allowed, for example during a rolling upgrade. */
   allowed: string[]
 }
 

@@ -4,7 +4,10 @@ const ratePattern = /^([1-9][0-9]{0,6})\/([1-9][0-9]{0,4})$/
 const maxWindowSeconds = 86_400
 const maxQuota = 1_000_000_000
 
-/** Returns the validation rules for limits: whether the value breaks the rule, the field, and the error message. */
+/**
+ * Returns the validation rules for limits. Each rule states whether the value breaks it, the field, and the error
+ * message.
+ */
 export function ownLimitRules({ rate, quota }: OwnLimits): [isBroken: boolean, field: string, message: string][] {
   const seconds = Number(ratePattern.exec(rate ?? '')?.[2])
   return [

@@ -6,7 +6,9 @@ interface Listed {
   createdAt: string
 }
 
-/** Returns one page of unrevoked clients or API keys, newest first; cursors are valid only for the same `of`. */
+/**
+ * Returns one page of unrevoked clients or API keys, newest first. A cursor is valid only for calls with the same `of`.
+ */
 export function unrevokedPage<Row extends Listed>(
   db: Database,
   table: 'clients' | 'apiKeys',

@@ -35,7 +35,7 @@ export interface Session {
 /** How long before its expiry a token is refreshed, so that it does not expire while a request is in transit. */
 const refreshAheadMs = 30_000
 
-/** Opens the session of this page; null if the browser is being redirected to the login page. */
+/** Opens the session of this page; resolves to null if the browser is being redirected to the login page. */
 export async function openSession(): Promise<Session | null> {
   const { pathname, search, hash } = location
   if (pathname !== '/console/signed-in') {

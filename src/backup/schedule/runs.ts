@@ -16,7 +16,7 @@ export type BackupRun = Selectable<BackupsTable>
 type Claimed = RunClaim | 'finished' | 'busy'
 
 export const runLeaseSeconds = 90
-/** Maximum number of attempts. A run whose process ended during each of them has failed. */
+/** Maximum number of attempts. If the process exits during each of them, the run has failed. */
 const maxAttempts = 3
 /** Number of recent runs to store. */
 const maxRuns = 100

@@ -6,7 +6,7 @@ import { serviceCalls } from './as-service.ts'
 import type { RowCalls } from './row-calls.ts'
 import { conditionReader } from './row-conditions.ts'
 
-/** The calls for a collection that are available to the author's code. */
+/** The methods of a collection that are available to the author's code. */
 export interface CodeCollection {
   served: Served
   asService: RowCalls

@@ -33,7 +33,7 @@ interface Options {
 
 type Rights = 'asService' | 'asCaller'
 
-/** Returns the calls of the context that read and write rows, with the rights of the service or of the caller. */
+/** Returns the context methods that read and write rows, with the rights of the service or of the caller. */
 export function contextRows(options: Options, rights: Rights) {
   const { calls, by, write, place } = options
   const collectionOf = (of: unknown) => {

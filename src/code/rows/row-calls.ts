@@ -11,7 +11,7 @@ import type { Row } from '../../storage/rows/rows.ts'
 
 type Values = Record<string, unknown>
 
-/** The calls for rows of a collection, with the rights of the service or of the caller. */
+/** The methods for rows of a collection, with the rights of the service or of the caller. */
 export interface RowCalls {
   /**
    * Returns a test that matches the readable rows that meet the condition or, without one, all readable rows. Rejects

@@ -4,7 +4,7 @@ import type { FastifyContextConfig } from 'fastify'
 export interface CachedResponse {
   text: string
   etag: string
-  /** An HTTP date. */
+  /** The value of Last-Modified, an HTTP date. */
   lastModified?: string
   link?: string
   /** Computed when first needed: the length of the JSON in bytes, and the header lines of a 200. */

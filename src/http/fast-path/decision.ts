@@ -2,7 +2,10 @@ import type { AccessLine } from '../server/access-log.ts'
 import type { CachedResponses, RouteFacts } from './cached-response.ts'
 import type { ResponseTemplate } from './response-template.ts'
 
-/** How the policies respond to GET requests with the same head, for one path or for all rows of a collection. */
+/**
+ * What the policies decided about a GET request. It applies to requests with the same head, for one path or for all
+ * rows of a collection.
+ */
 export interface Decision {
   /** The path; without its last segment if the responses are found by segment. */
   path: string
@@ -14,7 +17,7 @@ export interface Decision {
    */
   admit: () => string | null
   template: ResponseTemplate
-  /** Longer responses are left to the policies, which may compress them. */
+  /** The maximum length of the body. Longer responses are left to the policies, which may compress them. */
   maxBytes: number
   line: Pick<AccessLine, 'route' | 'address' | 'client' | 'subject'>
 }

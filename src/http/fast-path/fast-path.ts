@@ -16,11 +16,11 @@ import { dateLines } from './response-template.ts'
 
 export interface FastPathOptions {
   verify: Verify
-  /** If omitted, API keys are disabled. */
+  /** Looks up API keys. If omitted, API keys are disabled. */
   readApiKey?: ReadApiKey | undefined
-  /** If omitted, nothing is limited. */
+  /** Counts requests against the limits. If omitted, nothing is limited. */
   admitLater?: AdmitLater | null | undefined
-  /** If omitted, no request is shed because of load. */
+  /** Decides which requests are shed because of load. If omitted, none are. */
   shedder?: Pick<LoadShedder, 'isShed'> | undefined
   /** Writes the access log line. */
   write: WriteAccessLine

@@ -19,7 +19,7 @@ export interface RememberOptions {
   heads: RememberedHeads
   fresh: FreshnessLines
   verify: Verify
-  /** If omitted, API keys are disabled. */
+  /** Looks up API keys. If omitted, API keys are disabled. */
   readApiKey: ReadApiKey | undefined
   admitLater: AdmitLater
 }

@@ -31,8 +31,8 @@ export function matchesTag(value: string, etag: string, comparison: 'weak' | 'st
 }
 
 /**
- * Returns the `_variant` of a representation that depends on this value, which can change without a new revision.
- * Returns no `_variant` for null.
+ * Returns `_variant` for a representation that also depends on a value that can change without a new revision. For
+ * null, returns an empty object.
  */
 export const variantWith = (value: string | null): { _variant?: string } =>
   value === null ? {} : { _variant: hash('sha256', value, 'hex').slice(0, 16) }

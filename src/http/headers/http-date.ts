@@ -29,7 +29,7 @@ function toMs(groups: Record<string, string>): number {
   const month = months.indexOf(groups.month as string)
   const ms = Date.UTC(fullYear(year), month, Number(date), Number(hour), Number(minute), Number(second))
   const isReal = new Date(ms).getUTCMonth() === month && Number(date) > 0
-  // The grammar allows a leap second.
+  // Second 60 is valid, because the grammar allows a leap second.
   return isReal && Number(hour) < 24 && Number(minute) < 60 && Number(second) <= 60 ? ms : Number.NaN
 }
 

@@ -5,8 +5,8 @@ const form = /^\d{4}-\d\d-\d\d(T([01]\d|2[0-3]):\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\
 const widthOfIso = 24
 
 /**
- * Normalizes an RFC 3339 date-time or date to a fixed-width ISO timestamp in UTC; a date alone means 00:00 UTC. Returns
- * undefined for anything else.
+ * Normalizes an RFC 3339 date-time or date to a fixed-width ISO timestamp in UTC; a date without a time means 00:00
+ * UTC. Returns undefined for anything else.
  */
 export function instantOf(text: string): string | undefined {
   if (!form.test(text) || !isDay(text.slice(0, 10))) return undefined

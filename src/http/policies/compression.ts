@@ -5,9 +5,9 @@ import { type ContentCoding, codedTag, type NegotiatedCoding, negotiateCoding } 
 
 type Compressed = (error: Error | null, content: Buffer) => void
 
-/** Smaller responses fit into one or two packets even when uncompressed. */
+/** The minimum length for compression. Smaller responses fit into one or two packets even when uncompressed. */
 const minBytes = 1_024
-/** Up to this size, synchronous compression costs less than handing the work to another thread. */
+/** The maximum length for synchronous compression, which costs less here than handing the work to another thread. */
 const maxSyncBytes = 16_384
 const maxCachedChoices = 100
 

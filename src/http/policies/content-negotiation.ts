@@ -29,7 +29,7 @@ export const contentNegotiation = fastifyPlugin(
   async (app) => {
     app.addHook('onRoute', (route) => {
       const produces = route.config?.produces ?? declaredTypes(route)
-      // Nearly all routes send only JSON; leaving `produces` unset for those routes keeps the check short.
+      // Nearly all routes send only JSON. `produces` stays unset for them, so that the check is fast.
       if (produces.join() !== json) route.config = { ...route.config, produces }
     })
     app.addHook('onRequest', (request, _reply, done) => {

@@ -66,7 +66,8 @@ export const https = fastifyPlugin<HttpsOptions>(
 )
 
 /**
- * Returns functions that handle transport security, also for requests that the router rejects before any policy runs.
+ * Returns functions that handle transport security, including for requests that the router rejects before any policy
+ * runs.
  */
 export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
   const isTrusted = trustedPeers(proxyList(trustedProxies))

@@ -55,8 +55,8 @@ export interface LoadShedder {
 
 const checkIntervalMs = 200
 /**
- * The number of measurements after the start that are ignored: the process still compiles its code, which shedding
- * requests would not make faster.
+ * The number of measurements to ignore after the start. Their delays come from compiling code, which shedding requests
+ * would not speed up.
  */
 const ignoredChecks = 10
 const busyUtilization = 0.9

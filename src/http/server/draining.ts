@@ -132,7 +132,10 @@ function endingOnce(options: LingerOptions): End {
   }
 }
 
-/** Makes a connection close in stages after its last response. Node.js would reset it if more data had arrived. */
+/**
+ * Makes a connection close in stages after its last response. If more data had arrived, Node.js would reset the
+ * connection.
+ */
 function endGently(socket: Socket, end: End): void {
   const destroySoon = socket.destroySoon.bind(socket)
   socket.destroySoon = () => (socket.writable ? end(socket) : destroySoon())

@@ -33,7 +33,7 @@ const everyStream = 2 ** 31 - 1
 
 const serverSettings = {
   settings: { maxConcurrentStreams: 100, maxHeaderListSize: 4 * headersLimitBytes },
-  // Higher than the service's own limit, so that the service responds with the same problem as over HTTP/1.1.
+  // Exceeds the service's own limit, so that the service can respond with the same problem as over HTTP/1.1.
   maxHeaderListPairs: 256,
   // Limits for streams that the client resets (CVE-2023-44487). A connection that exceeds them is closed.
   ...{ streamResetBurst: 200, streamResetRate: 20 },

@@ -71,7 +71,7 @@ function afterEarlierResponses(socket: RespondingSocket, run: () => void): void 
 /** Returns the problem for a parser error, judged by the line at which the parser stopped. */
 function problemOf({ code, rawPacket, bytesParsed = 0 }: ParserError): Problem {
   const bytes = Buffer.isBuffer(rawPacket) ? rawPacket : Buffer.alloc(0)
-  // The line at which the parser stopped; other lines may precede it.
+  // The start of the line at which the parser stopped; other lines may precede it.
   const from = bytes.lastIndexOf('\n', Math.max(bytesParsed - 1, 0)) + 1
   const start = bytes.toString('latin1', from, from + 2 * maxUrlLength)
   if (code === 'HPE_HEADER_OVERFLOW') return longTarget.test(start) ? tooLong : tooLarge
@@ -108,7 +108,7 @@ export function rawResponse(
 
 /** Writes the last response on a connection and then closes the connection, even if the client does not. */
 function close(socket: Socket, problem: Problem, options: UnroutedOptions): void {
-  // A response has already been written and is still in transit.
+  // The last response has already been written but is still in transit.
   if (!socket.writable) {
     socket.destroySoon()
     return

@@ -1,7 +1,7 @@
 import type { Client } from '../../storage/tables/tables.ts'
 import type { ClientSettings } from './validate.ts'
 
-/** A registered client. A client without a secret hash is public and relies on PKCE alone. */
+/** A registered client. A client without a secret hash is public and relies only on PKCE. */
 export interface RegisteredClient extends ClientSettings {
   id: string
   secretHash: string | null

@@ -3,7 +3,7 @@
  */
 export type Labels = Readonly<Record<string, string>>
 
-/** Changes to labels: a null member removes that label, and null alone removes all labels. */
+/** Changes to labels. A member that is null removes that label; null in place of the object removes all labels. */
 export type LabelChanges = Readonly<Record<string, string | null>> | null
 
 export const maxLabels = 20
