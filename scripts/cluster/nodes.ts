@@ -16,7 +16,7 @@ export interface Node {
   port: number
   roles: string
   program: Program
-  /** Sets the folder with the sources that the node runs after its next start. */
+  /** Sets the source folder that the node uses from its next start on. */
   useCode: (folder: string) => void
 }
 

@@ -121,7 +121,7 @@ export async function addDeliveries(lot: Lot, count: number): Promise<void> {
 const age = ({ nowMs }: Lot, count: number) =>
   `${nowMs - 60_000} - (${count} - i) * ${Math.max(1, Math.floor((25 * dayMs) / Math.max(1, count)))}`
 
-/** Returns SQL for ids that sort by age, and before all ids that the service creates later. */
+/** Returns SQL for ids that sort in the order of creation, and before any id that the service creates later. */
 const idOf = ({ tag, target }: Lot, prefix: string, length = 22) =>
   `${text(`${prefix}_0`)} || ${padded('i')} || substr(${text(tag)} || ${target.suffix('i')}, 1, ${length})`
 

@@ -138,7 +138,7 @@ const scenarios = {
       return { ...chosen, path: `${chosen.path}${chosen.path.includes('?') ? '&' : '?'}limit=${1 + (n % 150)}` }
     })
   },
-  /** Requests exact counts and searches among a million users, with a token. */
+  /** Requests exact counts and searches in a list of a million users, with a token. */
   'user-search': async () => {
     const exact = { prefer: 'count=exact' }
     const queries = ['q=zzzz', 'q=zz', 'q=user', 'name=nobody&sort=-createdAt']

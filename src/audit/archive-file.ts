@@ -43,7 +43,8 @@ async function* chunksOf(entries: AsyncIterable<AuditRow>): AsyncIterable<string
 
 /**
  * Reads the entries of an archive and verifies their part of the chain. Throws `ArchiveAltered` if the record of the
- * archive was altered or its file is damaged, at the first wrong entry, or at the end if entries are missing.
+ * archive was altered, the file is damaged, or an entry was altered or is missing. By then, the preceding entries have
+ * been yielded.
  */
 export async function* archivedEntries(
   store: Pick<ArchiveStore, 'open'>,

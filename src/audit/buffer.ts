@@ -120,7 +120,7 @@ function counted(note: Audit['note'], now: () => number, kinds: number, beyond: 
     if (uncounted > 0) note({ event: 'audit.overflow', details: { entries: uncounted } })
     uncounted = 0
   }
-  /** Closes the current minute if it has elapsed; returns true if a minute is open. */
+  /** Ends the current one-minute window if it has elapsed; returns true if a window is still open. */
   const tick = () => {
     if (now() - startedAt >= minuteMs) end()
     return seen.size > 0

@@ -67,7 +67,7 @@ async function archivedPosition(
   return { whole: false, sequence, reason: `is archived, but the record of ${key} was altered` }
 }
 
-/** Returns an entry's position; the end of the archives if the entry is archived or missing. */
+/** Returns the position of an entry or, if the entry is archived or missing, of the newest archived entry. */
 async function entryAt(read: Queryable, sequence: number, archived: Anchor): Promise<Anchor> {
   if (sequence <= archived.sequence) return archived
   const entry = read.selectFrom('auditEntries').select(['sequence', 'hash']).where('sequence', '=', sequence)

@@ -25,7 +25,8 @@ export function failureText(error: unknown): string {
   if (error instanceof AggregateError)
     return [error.message, ...error.errors.map(failureText)].filter(Boolean).join('\n')
   const { message = String(error), code = '', errors = [] } = Object(error) as Failure
-  // The field errors replace the message if the message adds nothing: for INVALID_INPUT, or if it contains all of them.
+  // The field errors replace a message that adds nothing to them: that of INVALID_INPUT, or one that contains all field
+  // errors.
   const isByField = code === 'INVALID_INPUT' || errors.every(({ message: rule }) => message.includes(rule))
   if (!isByField || errors.length === 0) return message
   return errors.map(({ field, message: rule }) => `${options[field] ?? field} ${rule}`).join('\n')

@@ -127,7 +127,10 @@ export interface JobContext extends RowContext {
   signal: AbortSignal
   /** Sends a request; only to addresses that webhooks may use, and only outside transactions. */
   fetch: typeof fetch
-  /** Kysely, for other statements. Inside a transaction, they are part of it. Column names are as in the database. */
+  /**
+   * A Kysely instance for all other statements. In a transaction, they are part of it. Column names are as in the
+   * database.
+   */
   db: Kysely<Record<string, Record<string, unknown>>>
 }
 

@@ -13,16 +13,16 @@ export class Refusal extends Problem {
 const detail = 'Some fields break a rule'
 
 /**
- * Returns an error that rejects the request with 422; throw it. The message completes a sentence that begins with the
- * field: `refuse('due', 'must not be in the past')`.
+ * Returns an error for the code to throw; it rejects the request with 422. The message completes a sentence that begins
+ * with the field: `refuse('due', 'must not be in the past')`.
  */
 export function refuse(field: string, message: string): Error {
   return new Refusal('VALIDATION_ERROR', detail, [{ field, message }])
 }
 
 /**
- * Returns an error that rejects the request with 409, because of the current state; throw it. The message is a whole
- * sentence.
+ * Returns an error for the code to throw; it rejects the request with 409, because the current state does not allow it.
+ * The message is a whole sentence.
  */
 refuse.conflict = (message: string): Error => new Refusal('STATE_CONFLICT', message)
 

@@ -41,9 +41,7 @@ export async function storedDefinition(db: Queryable, definition: Definition): P
   })
 }
 
-/**
- * If the collection is a view, returns the same view of the stored collection; otherwise returns the collection itself.
- */
+/** Returns a view with the actual column names of its collection; returns a collection that is not a view unchanged. */
 function storedView(one: Collection, stored: ReadonlyMap<Declaration, Collection>): Collection {
   const { view } = one.declaration
   const own = view && stored.get(view.collection)

@@ -65,7 +65,7 @@ export function isMissing(error: unknown): boolean {
 
 const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+){0,2}$/
 
-/** Returns true for names that can be keys; unfinished files and files of other programs have other names. */
+/** Returns true if a name can be a key. Names of unfinished files and of other programs' files cannot. */
 export const isKey = (name: string): boolean => keyForm.test(name)
 
 /** Throws a TypeError for a key that could refer to something other than a result. */

@@ -17,8 +17,8 @@ export const representationOf = (resource: Versioned, serialize: (resource: Vers
 })
 
 /**
- * Returns true if a GET request asks for the whole representation and has no precondition except If-None-Match.
- * If-Modified-Since is allowed beside If-None-Match, which takes precedence.
+ * Returns true if a GET request is for the whole representation and has no precondition except If-None-Match.
+ * If-Modified-Since is allowed together with If-None-Match, which takes precedence.
  */
 export function isUnconditionalRead(request: FastifyRequest): boolean {
   const { headers, method } = request

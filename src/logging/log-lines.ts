@@ -20,7 +20,7 @@ const labels: [from: number, label: string, style: Style][] = [
   [30, 'INFO', 'green'],
   [0, 'DEBUG', 'dim'],
 ]
-/** Fields that every line contains or that are formatted separately. */
+/** Fields that are not listed after the message, because every line contains them or they are formatted separately. */
 const common = new Set(['level', 'time', 'msg', 'err', 'pid', 'hostname'])
 
 /**

@@ -22,7 +22,7 @@ export function differencesBetween(own: NodeFacts, other: NodeFacts): NodeDiffer
 
 /**
  * Compares this node with the others and returns the differences that are allowed. Throws a `ConfigError` that lists
- * the differences that are not allowed, if there are any.
+ * all differences that are not allowed.
  */
 export function checkAgreement(own: NodeFacts, others: readonly NodeFacts[]): string[] {
   const all = others.map((other) => differencesBetween(own, other))

@@ -10,7 +10,7 @@ export interface Person {
 
 /**
  * The session of a logged-in user. Its tokens are stored only in memory. After a reload, the authorization server
- * issues new ones, without asking for a password as long as its own session lasts.
+ * issues new tokens, and asks for a password only if its own session has ended.
  */
 export interface Session {
   person: Person

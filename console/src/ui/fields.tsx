@@ -161,7 +161,10 @@ export function CheckField({
   )
 }
 
-/** Returns the service's error message for a field. `field` is the plain name; errors may contain a JSON pointer. */
+/**
+ * Returns the service's error message for a field. `field` is its plain name, whereas errors may identify it by a JSON
+ * pointer.
+ */
 export function fieldError(error: unknown, field: string): string | undefined {
   if (!(error instanceof ApiError)) return undefined
   return error.fields.find((one) => one.field.replace(/^\//, '') === field)?.message

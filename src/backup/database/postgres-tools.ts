@@ -66,7 +66,7 @@ export async function runTool(tool: Tool, args: readonly string[], { env, signal
   return promise
 }
 
-/** libpq's environment variables, by the corresponding parameter of a `postgres://` URL. */
+/** Maps the parameters of a `postgres://` URL to libpq's environment variables. */
 const variables: Readonly<Record<string, string>> = {
   host: 'PGHOST',
   port: 'PGPORT',

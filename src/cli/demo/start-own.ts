@@ -41,7 +41,10 @@ export async function ownService(
   return { service, send }
 }
 
-/** Returns settings for quiet logs and a quick stop, without the limits that loading the catalogue would exceed. */
+/**
+ * Returns settings that reduce logging, shorten the shutdown, and turn off the limits that loading the catalogue would
+ * exceed.
+ */
 const settings = (dataDir: string, port: number) => ({
   PLINTH_PROFILE: 'development',
   PLINTH_DATA_DIR: dataDir,

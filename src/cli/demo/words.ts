@@ -108,7 +108,7 @@ export const makers: readonly string[] = [
   ...['Rosendal', 'Saltmarsh', 'Thornbury', 'Ullswater', 'Værk', 'Westray', 'Yarrow & Sons'],
 ]
 
-/** Product lines of every brand, each with the factor by which the typical price is multiplied. */
+/** Product lines that every brand offers, each with the factor by which it changes the typical price. */
 export const wordLines: readonly (readonly [name: string, share: number])[] = [
   ['Classic', 1],
   ['Everyday', 0.75],

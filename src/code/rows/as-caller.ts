@@ -27,9 +27,9 @@ import type { ReadCondition } from './row-conditions.ts'
 type Values = Record<string, unknown>
 
 /**
- * Returns the calls with the rights of the caller: access rules, `locked`, `immutable` and the rules for users apply as
- * they do to requests. A forbidden write makes the request fail, with the same status as if the request itself had made
- * the write.
+ * Returns the context methods with the rights of the caller: access rules, `locked`, `immutable` and the rules for
+ * users apply as they do to requests. A forbidden write makes the request fail, with the same status as if the request
+ * itself had made the write.
  */
 export function callerCalls(served: Served, conditions: ReadCondition): RowCalls {
   const { path } = served.declaration

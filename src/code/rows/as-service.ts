@@ -23,7 +23,7 @@ import type { ReadCondition } from './row-conditions.ts'
 
 type Values = Record<string, unknown>
 
-/** Returns the calls with the rights of the service: access rules, `locked` and `immutable` do not apply. */
+/** Returns the context methods with the rights of the service: access rules, `locked` and `immutable` do not apply. */
 export function serviceCalls(served: Served, options: CollectionOptions, conditions: ReadCondition): RowCalls {
   const { declaration, rows, newUuid } = served
   const { writers, path, noun } = declaration

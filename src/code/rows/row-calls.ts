@@ -27,8 +27,8 @@ export interface RowCalls {
 }
 
 /**
- * Reads a row. With `lock`, first locks the rows that store totals over it, and then the row itself: the same order as
- * for writes.
+ * Reads a row. With `lock`, first locks the rows whose stored totals include it, and then the row itself, in the same
+ * order as writes do.
  */
 export async function foundRow(
   { declaration, rows, totals, db }: Served,
@@ -45,8 +45,8 @@ export async function foundRow(
 type Precondition = Parameters<typeof changeRow>[2]['precondition']
 
 /**
- * Locks a row for a change, after locking the rows that store totals over its old or new values. Returns the row and
- * the values that are computed from it; undefined if there is no such row.
+ * Locks a row for a change, after the rows whose stored totals include its old or new values. Returns the row and the
+ * values that are computed from it; undefined if there is no such row.
  */
 export async function lockedForChange<V extends Values>(
   { declaration, rows, totals, db }: Served,
@@ -103,7 +103,7 @@ export function presentValues(row: Readonly<Values>): Values {
   return present
 }
 
-/** Returns the validated values of all fields. Throws a `Problem` for values that a request could not store either. */
+/** Returns the validated values of all fields. Throws a `Problem` if the values would be invalid in a request. */
 export function validBody(served: Served, values: Values): Values {
   const body = validated(served, values)
   checkRules(served.declaration, body)

@@ -7,7 +7,7 @@ import type { ResponseTemplate } from './response-template.ts'
  * rows of a collection.
  */
 export interface Decision {
-  /** The path; without its last segment if the responses are found by segment. */
+  /** The path, without its last segment if the responses are found by segment. */
   path: string
   cached: CachedResponses
   shed: RouteFacts['shed']

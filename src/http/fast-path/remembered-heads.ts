@@ -43,7 +43,10 @@ const maxDecisions = 100
 /** The approximate memory for a head without its text, and for a decision without its path, in characters. */
 const [headCharacters, decisionCharacters] = [1_000, 1_500]
 
-/** Request heads. They are found by their text or, faster, as the last head on the same connection. */
+/**
+ * Remembered request heads. A head is looked up by its text or, faster, by comparing it with the last head on the same
+ * connection.
+ */
 export interface RememberedHeads {
   /** Returns the remembered head of a request; undefined if there is none. */
   find: (request: IncomingMessage) => RememberedHead | undefined

@@ -81,8 +81,8 @@ function lacksCoding({ method, routeOptions: { config } }: FastifyRequest, encod
 type DeclaredResponses = Record<string, { content?: Record<string, unknown> }>
 
 /**
- * Returns the media types of the declared success responses; none for responses without content: a 204, or a DELETE
- * that declares no success response.
+ * Returns the media types of the declared success responses. Responses without content have none: a 204, or the
+ * response to a DELETE that declares no success response.
  */
 function declaredTypes({ schema, method }: RouteOptions): string[] {
   const successes = Object.entries((schema?.response ?? {}) as DeclaredResponses).filter(([status]) =>

@@ -17,7 +17,7 @@ export const noSettings: Settings = {
   ...{ event: '*', callbackUrl: '', description: '', payloadStyle: 'plain', version: '', headers: [] },
 }
 
-/** Converts the form's headers to an object, without those that have no name. */
+/** Converts the form's headers to an object; omits headers without a name. */
 export const headersOf = (headers: Settings['headers']): Record<string, string> =>
   Object.fromEntries(headers.filter(({ name }) => name.trim() !== '').map(({ name, value }) => [name.trim(), value]))
 
