@@ -34,20 +34,17 @@ export interface Stores {
   /** Reloads the data keys, after another process has rotated the master key. */
   reloadKeys: StoredSealer['reload']
   dataDir: string
-  /** The changes made by the migration: the names of migrations, followed by statements for the definition's tables. */
+  /** The names of the executed migrations, followed by the statements for the definition's tables. */
   migrations: readonly string[]
 }
 
-/**
- * Callbacks: for the migration and for new or changed keys, and later for commits, damage and errors in background
- * work.
- */
+/** Callbacks for the migration, new and changed keys, commits, database damage, and errors in background work. */
 export interface StoreNotices
   extends Pick<MigrationOptions, 'onMigrated'>,
     Pick<OpenOptions, 'onError' | 'onDamage' | 'onCommit'> {
   /** Called with the open database and the master key before the migration; if it rejects, nothing is migrated. */
   beforeMigration?: (db: Database, masterKey: Buffer) => Promise<void>
-  /** Called with the path of the file of a new master key. */
+  /** Called with the path of the key file after a master key was created. */
   onKeyCreated?: (path: string) => void
   onKeysChanged?: KeyNotices['onChanged']
   onMasterKeyReplaced?: KeyNotices['onReplaced']

@@ -34,7 +34,7 @@ export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: 
 
 const numberOf = (name: string) => Number(name.slice(1))
 
-/** Returns the first path segments of v1's paths, which are also served without a prefix. */
+/** Returns the first segments of the v1 paths, which are also served without a version prefix. */
 const bareSegments = (v1: Definition['versions'][string] | undefined): string[] =>
   v1 ? ['api', ...v1.collections.map(({ declaration }) => declaration.name)] : []
 

@@ -86,13 +86,13 @@ export interface WorkerOptions {
   monotonic: () => number
   random: RandomBytes
   jitter: () => number
-  /** The field names in events, by API version. */
+  /** Converts events to the field names of an API version. */
   shapes?: EventShapes
   /** Called with each error in background work; `what` describes the work. */
   onError: (error: unknown, what: string) => void
   /** The jobs of the definition. */
   declaredJobs: Pick<JobWorkOptions, 'jobs' | 'redact' | 'onFailed' | 'onEnded'>
-  /** How long jobs are kept after their end, in seconds. */
+  /** How long finished jobs are retained, in seconds. */
   jobSeconds: number
   /** Called instead of `onError` for errors in generating reports; see `GenerateOptions`. */
   onReportFailed?: GenerateOptions['onError']
@@ -179,8 +179,8 @@ function startSweeps(options: WorkerOptions): () => void {
 }
 
 /**
- * Maximum number of calls in flight in this process: high enough to leave slots free even if a hundred dead endpoints
- * occupy a few slots each.
+ * Maximum number of calls in flight in this process. High enough to leave slots free even if each of a hundred dead
+ * endpoints occupies a few.
  */
 const concurrency = 512
 /** How much longer a lease lasts than the longest call, to leave time for recording the outcome. */

@@ -85,7 +85,7 @@ describe('the source code', () => {
     assert.deepEqual(wrong, [])
   })
 
-  it('has a folder for each name in a tier', () => {
+  it('has a folder for each name in the list of tiers', () => {
     const folders = new Set([...texts.keys()].map(top))
     assert.deepEqual(
       tiers.flat().filter((folder) => !folders.has(folder)),
@@ -113,7 +113,8 @@ describe('the source code', () => {
 
   it('imports Fastify statically only in serving threads; undici, oidc-provider and pg are imported on demand', () => {
     const packages = ['fastify', 'undici', 'oidc-provider', 'pg']
-    // In order: the main thread with several threads, the background thread, and a serving thread.
+    // The modules that these threads load first: the main thread if there are several threads, a background thread, and
+    // a serving thread.
     assert.deepEqual(importersOf('threads/start.ts', packages), [])
     assert.deepEqual(importersOf('start.ts', packages), [])
     assert.deepEqual(importersOf('serving/open.ts', packages), ['app.ts: fastify'])
@@ -156,7 +157,7 @@ describe('the source code', () => {
     )
   })
 
-  it('names limits max… and min…, not most…, least…, longest… or shortest…', () => {
+  it('names limits max… and min…, rather than most…, least…, longest… or shortest…', () => {
     assert.deepEqual(
       paths((_, text) => /\bconst (most|least|longest|shortest)[A-Z]\w* =/.test(text)),
       [],

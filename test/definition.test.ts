@@ -310,7 +310,7 @@ describe('service', () => {
     for (const other of [{ ...definition.versions }, null, 'x', { resources: [notes] }]) assert.ok(!isDefinition(other))
   })
 
-  it('has only its resources’ scopes and events, besides the built-in ones', () => {
+  it('has only the scopes and events of its resources, besides the built-in ones', () => {
     const { scopes, events } = service({ resources: [notes] })
     assert.deepEqual(
       Object.keys(scopes).filter((scope) => /^(notes|users|products|books):/.test(scope)),
@@ -343,7 +343,7 @@ describe('service', () => {
     ])
   })
 
-  it('serves all resources in v1 and v2 by default; each version has its own list and deprecation format', () => {
+  it('serves all resources in v1 and v2 by default, with the list and deprecation formats of each version', () => {
     const differences = ({ versions }: ReturnType<typeof service>) =>
       Object.entries(versions).map(([name, { lists, deprecation, collections }]) => [
         ...[name, lists, deprecation, collections.length],

@@ -3,18 +3,17 @@ import type { Engine } from './engine.ts'
 import type { IdType, RowId } from './ids.ts'
 import { integerRows } from './rows/integer-rows.ts'
 
-/** Rows of one table. */
 export interface RowsToLock {
   table: string
   idType: IdType
   ids: readonly RowId[]
 }
 
-/** The row locks of a unit that may run again. */
+/** The row locks of a transaction and its retries. */
 interface UnitLocks {
   /** The rows that any attempt has locked or tried to lock, by table. */
   known: Map<string, { idType: IdType; ids: Set<RowId> }>
-  /** The rows that this attempt has locked, by table, and the greatest of them. */
+  /** The rows that this attempt has locked, by table. `last` is the greatest of them. */
   held: Map<string, Set<RowId>>
   last: { table: string; id: RowId } | null
   isLastAttempt: boolean
@@ -27,9 +26,9 @@ const maxAttempts = 10
 const locksOf = new WeakMap<Queryable, UnitLocks>()
 
 /**
- * Returns the database with a `write` that runs a unit again in a new transaction after a deadlock, or if `lockRows`
- * would have to wait for a lock out of order. The new transaction first takes all locks that are known, in order.
- * Rejects after the tenth attempt. A unit must have no effect outside its transaction.
+ * Returns the database with a `write` that retries in a new transaction after a deadlock, or if `lockRows` would have
+ * to wait for a lock out of order. The new transaction first takes all known locks in order. Rejects after the tenth
+ * attempt. The callback of `write` must have no effect outside its transaction.
  */
 export function repeatingWrites(db: Database): Database {
   const { engine } = db
@@ -63,9 +62,9 @@ async function lockKnown(tx: Queryable, engine: Engine, known: UnitLocks['known'
 const compare = <T extends string | number>(one: T, other: T) => (one < other ? -1 : one > other ? 1 : 0)
 
 /**
- * Locks rows until the transaction ends. Two transactions that lock rows only by this function cannot wait for each
- * other: it waits only for rows after those that the transaction already holds, by table and id. If another row is not
- * free, it rejects, and `repeatingWrites` runs the unit again.
+ * Locks rows until the transaction ends. Transactions that lock rows only with this function cannot deadlock: it waits
+ * only for rows that come after all rows already locked, by table and id. If any other row is locked, it rejects, and
+ * `repeatingWrites` retries.
  */
 export async function lockRows(tx: Queryable, engine: Engine, rows: RowsToLock): Promise<void> {
   const locks = locksOf.get(tx)
@@ -73,7 +72,9 @@ export async function lockRows(tx: Queryable, engine: Engine, rows: RowsToLock):
   await integerRows(tx, engine, { ...rows, fields: [], lock: engine.lockRows })
 }
 
-/** Like `lockRows`, for a row that the next statement locks anyway. Runs no statement if that lock may wait. */
+/**
+ * Like `lockRows`, for a row that the next statement locks anyway. Runs no statement if waiting for that lock is safe.
+ */
 export async function beforeLock(tx: Queryable, engine: Engine, rows: RowsToLock): Promise<void> {
   const locks = locksOf.get(tx)
   if (locks === undefined) return

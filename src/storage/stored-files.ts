@@ -47,7 +47,7 @@ export async function extendUpload({ write }: Database, key: string, nowMs: numb
   return Number(extended.numUpdatedRows) === 1
 }
 
-/** Ends an upload. Returns false if the file belongs to a row, or once did. */
+/** Abandons an upload. Returns false if the file belongs to a row, or once did. */
 export async function abandonUpload({ write }: Database, key: string, nowMs: number): Promise<boolean> {
   const found = await write(async (tx) => {
     await ended(tx, nowMs).where('key', '=', key).execute()

@@ -14,9 +14,9 @@ interface Pacing {
 }
 
 /**
- * Returns the same database, except that each write is followed by a pause as long as the write took, between 5 and 200
- * ms, so that a sweep leaves SQLite's only writer free for other writes. After `signal` is aborted, a write in progress
- * still returns its result, and later writes are rejected.
+ * Returns the same database, but pauses after each write for as long as the write took, at least 5 ms and at most 200
+ * ms. This leaves SQLite's only writer free for other writes during a sweep. After `signal` is aborted, a write in
+ * progress still returns its result, and later writes are rejected.
  */
 export function pacedWrites(db: Database, { monotonic, pause, signal }: Pacing): Database {
   const write: Database['write'] = async (unit) => {
@@ -88,14 +88,13 @@ interface Sweeping {
   onSwept: (swept: Swept) => void
   /** Monotonic clock in ms. */
   monotonic: () => number
-  /** Returns the time of a round, in epoch ms. */
+  /** Returns the time to use for all sweeps of a round, in epoch ms. */
   time: () => Promise<number>
 }
 
 /**
- * Runs the sweeps one after another at an interval; `time` gives all sweeps in a round the same time. A failed sweep is
- * reported and runs again in the next round. Returns a function that stops the sweeps; after that, errors are not
- * reported, because the database may be closed.
+ * Runs all sweeps at an interval, one after another. A failed sweep is reported and runs again in the next round.
+ * Returns a function that stops the sweeps; after that, errors are not reported, because the database may be closed.
  */
 export function sweepEvery(
   ms: number,

@@ -36,7 +36,7 @@ export interface TestAppOptions {
   now: () => number
   callers: ReturnType<typeof testCallers>
   outbox: Outbox
-  /** The `fetch` of jobs. */
+  /** The `fetch` function of jobs. */
   fetch: typeof globalThis.fetch
   /** Called with each error of the service; `requestId` is set if the error made a request fail. */
   onError: (error: unknown, requestId?: string) => void
@@ -57,12 +57,12 @@ async function open(options: TestAppOptions, onClose: OnClose) {
   const parts = await openTestParts(options, wakes, onClose)
   const app = await openHttp(parts, onClose)
   const work = background({ ...parts, ...startTestWork(parts, onClose), wakes })
-  // Determine when each schedule runs first.
+  // Compute the first run of each schedule.
   await work.settle()
   return { app, ...parts, ...work }
 }
 
-/** Opens what the HTTP service and the background work share. */
+/** Opens the parts that the HTTP service and the background work share, such as the database and the queue. */
 async function openTestParts(options: TestAppOptions, wakes: EventEmitter, onClose: OnClose) {
   const { now, callers, onError } = options
   await checkSchedules(options.definition.code.schedules)

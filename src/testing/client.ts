@@ -86,7 +86,7 @@ function requestOf<Body>(
   const sent = send()
   const response = sent.then(responseOf<Body>)
   const expect: TestRequest<Body>['expect'] = (status) => {
-    // Created here, so that the stack contains the line of the test.
+    // The error is created here, so that its stack contains the line of the test.
     const error = new AssertionError({
       message: title,
       expected: status,

@@ -23,7 +23,7 @@ export interface CapturedMail {
 /** Returns the status with which a receiver responds to a captured call. */
 export type Receive = (call: CapturedWebhook) => number
 
-/** The calls and mails that were captured, and the functions that capture them. */
+/** The captured webhook calls and mails, and the functions that capture them. */
 export interface Outbox {
   webhooks: CapturedWebhook[]
   mails: CapturedMail[]

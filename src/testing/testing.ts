@@ -18,9 +18,9 @@ export type Duration = number | `${number} ${Unit}` | `${number} ${Unit}s`
 /** The clock of the service. Only `set` and `advance` move it. */
 export interface TestClock {
   now: () => Date
-  /** Moves the clock to a later time. On the way, runs background work at each time at which some is due. */
+  /** Moves the clock to a later time. Stops at each time at which background work is due, and runs the work. */
   set: (time: Date | string) => Promise<void>
-  /** Moves the clock forward in the same way. */
+  /** Works like `set`, but moves the clock forward by a span of time. */
   advance: (by: Duration) => Promise<void>
 }
 
@@ -29,7 +29,7 @@ export interface TestServiceOptions {
   now?: Date | string
   /** Returns the status with which a webhook's receiver responds; default: 204. */
   receive?: Receive
-  /** The `fetch` of jobs and schedules; by default, each call rejects. */
+  /** The `fetch` function of jobs and schedules; by default, it always rejects. */
   fetch?: typeof globalThis.fetch
 }
 

@@ -3,11 +3,9 @@ import type { ThreadCounts } from '../metrics/metrics.ts'
 import type { ThreadMemory } from './memory.ts'
 import type { ThreadRole } from './messages.ts'
 
-/** What a service needs if it runs in one of several threads of the process. */
+/** What a service needs to run in one of several threads of a process. */
 export interface ThreadContext {
-  /**
-   * At least 1. Thread 1 also runs what exists once per process: the listener for metrics, and the history of metrics.
-   */
+  /** At least 1. Thread 1 also runs the listener for metrics and records the history of metrics, once per process. */
   number: number
   role: ThreadRole
   /** How many threads share the connections to PostgreSQL. */

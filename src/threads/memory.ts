@@ -7,7 +7,7 @@ export interface ThreadMemory {
   sqlite: SqliteMemory
   limits: LimitMemory
   words: SharedArrayBuffer
-  /** For each thread, the name of the author's code that it is running. */
+  /** For each thread, the name of the hook, action or job that it is running. */
   code: SharedArrayBuffer
 }
 
@@ -42,7 +42,7 @@ export function sharedRevocations({ words }: ThreadMemory): { count: number } {
   }
 }
 
-/** Returns the functions with which the threads wake each other to look for jobs. */
+/** Returns the functions with which threads wake each other to check for jobs. */
 export function sharedWakes({ words }: ThreadMemory): SharedWakes {
   const counts = new Int32Array(words)
   return {
@@ -77,7 +77,9 @@ export function beatsOf({ words }: ThreadMemory, number: number): { add: () => v
   }
 }
 
-/** Returns functions that store and read the name of the author's code that a thread runs; empty if it runs none. */
+/**
+ * Returns functions that store and read the name of the hook, action or job that a thread runs; empty if it runs none.
+ */
 export function codeNameOf(
   { code }: ThreadMemory,
   number: number,

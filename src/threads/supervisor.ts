@@ -7,7 +7,7 @@ import { beatsOf, codeNameOf, type ThreadMemory } from './memory.ts'
 import { beatMs, type ThreadData, type ThreadMessage, type ThreadRole, type ToThread } from './messages.ts'
 
 export interface SupervisorOptions {
-  /** The part of the input that all threads share. */
+  /** The worker data that is the same for all threads. */
   data: Omit<ThreadData, 'number' | 'role'>
   roles: readonly ThreadRole[]
   memory: ThreadMemory
@@ -123,7 +123,7 @@ async function closeThread({ worker, ended }: Thread, later: SupervisorOptions['
   cancel()
 }
 
-/** Terminates threads whose event loop has stopped running; returns a function that ends this supervision. */
+/** Terminates threads whose event loop has stopped running. Returns a function that stops these checks. */
 function watchBeats(threads: ReadonlyMap<number, Thread>, { memory, log }: SupervisorOptions): () => void {
   const seen = new WeakMap<Worker, { beats: number; missed: number }>()
   const timer = setInterval(() => {

@@ -118,7 +118,7 @@ function subjectNames(hostnames: readonly string[]): SubjectName[] {
 function canonicalName(hostname: string): string {
   const bare = hostname.replace(/^\[(.*)\]$/, '$1')
   const host = isIP(bare) === 6 ? `[${bare}]` : bare.replace(/[\s/?#@:\\]/g, '|')
-  // The parser rejects '|', which replaces characters that would end the host. It also normalizes addresses and
+  // Replace characters that would end the host with '|', which the parser rejects. It also normalizes addresses and
   // converts international names to ASCII.
   const name = URL.parse(`https://${host}`)?.hostname.replace(/^\[|\]$/g, '') ?? ''
   if (isIP(name) || /^(\*\.)?[\w-]+(\.[\w-]+)*$/.test(name)) return name

@@ -24,10 +24,10 @@ export function addResponses(sum: ResponseCounts, counts: ResponseCounts): void 
 }
 
 /**
- * Creates a counter for at most `max` keys, which returns the `shown` busiest ones. When a new key arrives and the
- * counter is full, the less busy half of the keys is added to `others`. Busy keys therefore keep their counts, however
- * many keys occur, and the sum is always exact. `fold` maps keys that count together to one key; it is called only when
- * the counter is full or its counts are taken.
+ * Creates a counter for at most `max` keys that returns the `shown` busiest ones. If a new key arrives while the
+ * counter is full, the less busy half of the keys is merged into `others`. Busy keys therefore keep their counts, and
+ * the total is always exact. `fold` maps keys that are counted together to a single key; it is called only when the
+ * counter is full or its counts are taken.
  */
 export function busiestKeys(max: number, shown: number, fold?: (key: string) => string): BusiestKeys {
   let known = new Map<string, ResponseCounts>()

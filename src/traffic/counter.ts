@@ -34,7 +34,7 @@ export type Kind = (typeof kinds)[number]
 const [maxKeys, maxStored] = [4_000, 500]
 /** A timer may fire up to this much early. The flush still belongs to the minute that is ending. */
 const earlyMs = minuteMs / 10
-/** Counts of minutes are read for about an hour, and counts of hours for a day; both are kept longer. */
+/** Counts per minute are read for about an hour, and counts per hour for a day. Both are deleted a little later. */
 const keptMs = { minute: 2 * hourMs + 10 * minuteMs, hour: dayMs + hourMs }
 
 /** The addresses in one IPv6 /64 network count as one, as they do for rate limits. */

@@ -28,7 +28,7 @@ export interface RequestLog {
   close: () => Promise<void>
 }
 
-/** How long responses are kept. */
+/** How long responses stay in the log. */
 export const keptHours = 24
 const keptMs = keptHours * 3_600_000
 const secondMs = 1_000

@@ -142,7 +142,7 @@ export const requestRoutes: FastifyPluginAsyncTypebox<RequestRoutesOptions> = as
       .selectFrom('requestLog')
       .selectAll()
       .where('requestId', '=', request.params.requestId.replace(urn, ''))
-      // A client may use the same id for several requests, such as retries.
+      // If several requests have the same id, such as retries, return the latest.
       .orderBy('id', 'desc')
       .limit(1)
       .execute()

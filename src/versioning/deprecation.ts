@@ -4,7 +4,7 @@ import { addLink } from '../http/headers/vary.ts'
 import { successorLink, successorPath, type VersionStatus, versionMatcher } from './version-of-path.ts'
 
 export interface DeprecationOptions {
-  /** All versions with their lifecycle status. If none of the versions is deprecated, the policy adds no hook. */
+  /** All versions with their lifecycle status. If no version is deprecated, the plugin adds no hook. */
   lives: readonly VersionStatus[]
 }
 

@@ -21,7 +21,7 @@ interface VersionMatch {
   path: string
 }
 
-/** Returns the version to which a request target belongs, if the version has the matcher's status. */
+/** Returns the version of a request target, if that version has the status for which the matcher was created. */
 type VersionMatcher = (target: string) => VersionMatch | undefined
 
 /**

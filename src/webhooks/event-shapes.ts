@@ -11,7 +11,7 @@ export type EventShapes = (type: string, version: Webhook['version']) => EventSh
 
 export const storedShapes: EventShapes = () => undefined
 
-/** Creates the lookup of an event's body, as JSON text, by API version. Each conversion runs only once. */
+/** Returns a function that looks up an event's body, as JSON text, by API version. Each conversion runs only once. */
 export function bodiesOf({ type, body }: { type: string; body: string }, shapes: EventShapes) {
   const made = new Map<EventShape, string>()
   return (version: Webhook['version']): string => {

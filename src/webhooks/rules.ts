@@ -73,7 +73,7 @@ export function checkReadAccess(event: string, { scopes }: Pick<Caller, 'scopes'
   if (missing !== undefined) throw lacksScope(missing)
 }
 
-/** Returns a scope that the pattern requires and that is not among the given scopes; undefined if there is none. */
+/** Returns a scope that the pattern requires and that the given scopes lack; undefined if there is none. */
 export const missingScope = (event: string, scopes: ReadonlySet<string>, events: EventKinds): string | undefined =>
   scopesOfPattern(events, event).find((scope) => !scopes.has(scope))
 

@@ -126,7 +126,7 @@ export const WebhookView = partialSchema(
   }),
 )
 
-/** The body of the only responses that contain the webhook's secret. */
+/** The body of the responses that contain the webhook's secret. No other response contains it. */
 export const CreatedWebhook = Type.Object({
   ...members,
   secret: Type.String({ description: 'Signs the calls; returned only in this response', examples: [secret] }),

@@ -71,7 +71,7 @@ const rotatingOfAccount: Plugin = async (app, options) => {
   })
 }
 
-/** Serves the public key for `v1a` signatures. A separate plugin, because its path has no version. */
+/** Serves the public key for `v1a` signatures. This is a separate plugin, because its path has no version prefix. */
 export const webhookKeySet: FastifyPluginAsyncTypebox<{ keys: WebhookKeys }> = async (app, { keys }) => {
   const about = { tags, operationId: 'readWebhookKeys', summary: 'Read the public keys that verify webhook signatures' }
   const schema = { ...about, response: { 200: schemas.KeySet } }

@@ -48,7 +48,7 @@ const ofAccounts = {
   locationOf: (ownerClient = '', ownerSubject = '') => accountAad({ ownerClient, ownerSubject }),
 }
 
-/** The columns with encrypted secrets, headers and the Ed25519 key. */
+/** The columns that contain encrypted webhook secrets and headers, and the encrypted Ed25519 key. */
 export const sealedSecrets: readonly SealedColumn[] = [
   { ...ofWebhooks, column: 'secret_sealed', locationOf: secretAad },
   { ...ofWebhooks, column: 'previous_secret_sealed', locationOf: secretAad },
@@ -92,7 +92,7 @@ const addKey = (db: Database, value: string): Promise<string> =>
       .values({ name: keyName, value })
       .onConflict((conflict) => conflict.doNothing())
       .execute()
-    // If another process was faster, use its key.
+    // If another process has created the key first, use that key.
     return (await sealedKey(tx)) as string
   })
 

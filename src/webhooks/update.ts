@@ -18,13 +18,13 @@ import { headersAad } from './secrets.ts'
 /** The event types, and the access rules that decide who may receive their events. */
 type Receiving = Pick<Rules, 'events'> & { access: EventAccess }
 
-/** The health values of a webhook that has just been enabled again or given a new address. */
+/** The health values after a webhook is enabled again or gets a new address. */
 const resetHealth = { statusReason: null, failingSince: null, failingTold: null }
 
 /**
  * Applies a validated merge patch (RFC 7396) to a webhook and returns the result. Throws the same errors as `hold`,
- * DUPLICATE_RESOURCE, VALIDATION_ERROR if the merged headers are invalid, or, for a new event or address, ACCESS_DENIED
- * or PERMISSION_DENIED: the webhook must not receive events that the request's token may not read.
+ * DUPLICATE_RESOURCE, or VALIDATION_ERROR if the merged headers are invalid. For a new event or address, throws
+ * ACCESS_DENIED or PERMISSION_DENIED if the request's token may not read the events.
  */
 export function changeWebhook(
   options: Store & Receiving & { queue: Queue },

@@ -43,7 +43,7 @@ forEachEngine((engine) => {
   describe('GET /api/audit/archives', () => {
     const archives = (scopes: string) => service.send({ url: '/api/audit/archives', scopes })
 
-    it('200 with the archived months; once there are any, the last page of the log links to them', async (t) => {
+    it('200 with the archived months; if there are any, the last page of the log links to them', async (t) => {
       const folder = mkdtempSync(join(tmpdir(), 'plinth-archives-'))
       t.after(() => rmSync(folder, { recursive: true }))
       const linkOf = async (query: string) =>

@@ -151,7 +151,7 @@ forEachEngine((engine) => {
       assert.ok((await verifyAudit(db, sealer)).whole)
     })
 
-    it('records the first refusal of each kind, and counts further ones within the same minute', async () => {
+    it('records the first refusal of each kind per minute, and counts further ones', async () => {
       const { tally, flush, clock } = buffer()
       const denied = { event: 'access.denied', clientId: 'cli_x', target: 'GET /users' } as const
       const other = { ...denied, target: 'GET /api/audit' }

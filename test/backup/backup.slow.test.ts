@@ -54,7 +54,7 @@ async function reportOf({ call }: Serving, token: string): Promise<{ taskId: str
 
 function restoreSuite(engine: EngineUnderTest): void {
   describe('a backup of a running service', () => {
-    it('restores tokens, webhook secrets, results and the rows acknowledged before it; delivered events are not sent again', async (t) => {
+    it('restores all data acknowledged before it, and sends no delivered event again', async (t) => {
       const [{ folder, remove }, from, to] = [newFolder(), await engine.place(), await engine.place()]
       const port = String(await freePort())
       const settings = { PLINTH_PORT: port, ...(engine.name === 'postgres' && { DATABASE_URL: from.url }) }
@@ -314,7 +314,7 @@ function refusalSuite(engine: EngineUnderTest): void {
   })
 
   describe('a backup', () => {
-    it('lists missing and damaged results, leaves nothing behind if aborted, and overwrites no file', async (t) => {
+    it('lists missing and damaged results, overwrites no file, and leaves nothing behind if aborted', async (t) => {
       const [{ folder, remove }, from] = [newFolder(), await engine.place()]
       const env = { PLINTH_PORT: '0', ...(engine.name === 'postgres' && { DATABASE_URL: from.url }) }
       const config = configIn(folder, env)

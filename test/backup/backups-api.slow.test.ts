@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.equal((await make()).status, 'completed')
     })
 
-    it('409 for verifying the same backup twice at once; a verification whose process has ended is shown as an error', async () => {
+    it('409 for verifying the same backup twice at once; shows an error if the process that verified it has exited', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const { id } = await make()
       const lease = new Date(service.clock.now + 1).toISOString()

@@ -161,7 +161,7 @@ forEachEngine((engine) => {
         assert.deepEqual(refused(await as(ada, removal, 'users:write')), [403, 'ACCESS_DENIED'])
       })
 
-      it('POST and PATCH with users:write: 201 and 200, but 403 for added fields, and for a POST without users:read:full', async () => {
+      it('with users:write, creates and changes users; 403 for added fields, or for a POST without users:read:full', async () => {
         const payload = { name: 'Grace', email: 'grace@example.com' }
         const send = (more: object) =>
           app.send({ method: 'POST', url: '/users', payload: { ...payload, ...more }, scopes: fullScopes })
@@ -181,7 +181,7 @@ forEachEngine((engine) => {
         assert.deepEqual(refused(taken), [403, 'PERMISSION_DENIED'])
       })
 
-      it('201 and 200 for administrators, with audit entries; a PUT keeps the added fields that it omits', async () => {
+      it('creates and changes users for administrators, with audit entries; a PUT keeps the added fields that it omits', async () => {
         const payload = { name: 'Alan', email: 'alan@example.com', tenant: 'north', role: 'member' }
         const created = await asAdmin({ method: 'POST', url: '/users', payload })
         assert.equal(created.statusCode, 201, created.body)

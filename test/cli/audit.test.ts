@@ -33,7 +33,7 @@ describe('plinth audit with archived months', () => {
     archiveFile = join(dataDir, 'results', `audit-2025-01-${rows[1]?.hash.slice(0, 8)}.ndjson.gz`)
   })
 
-  it('archives lists each archived month with its file, entry numbers and size', async () => {
+  it('`archives` lists each archived month with its file, entry numbers and size', async () => {
     const { stdout } = await ended(plinth(['audit', 'archives'], env))
     const { size } = statSync(archiveFile)
     assert.equal(stdout, `2025-01  ${basename(archiveFile)}  entries 1 to 2  ${size} bytes\n`)
@@ -43,7 +43,7 @@ describe('plinth audit with archived months', () => {
     assert.match(sha256, /^[A-Za-z0-9+/]{43}=$/)
   })
 
-  it('list prints the entries in the database and, on standard error, which entries are archived', async () => {
+  it('`list` prints the entries in the database and, on standard error, which entries are archived', async () => {
     const { stdout, stderr } = await commands.run(['audit', 'list', '--json'])
     assert.deepEqual(
       stdout
@@ -56,7 +56,7 @@ describe('plinth audit with archived months', () => {
     assert.equal((await commands.run(['audit', 'list', '--limit', '1'])).stderr, '')
   })
 
-  it('verify checks the database; with --archive also the archived months', async () => {
+  it('`verify` checks the database and, with --archive, also the archived months', async () => {
     const { stdout } = await commands.run(['audit', 'verify'])
     assert.match(stdout, /^The audit log is intact after the archived entry 2: 4 entries\n/)
     const both = await commands.run(['audit', 'verify', '--archive', '--expect', anchors[0] as string])
@@ -67,7 +67,7 @@ describe('plinth audit with archived months', () => {
     assert.equal(border.code, 0)
   })
 
-  it('export writes the entries of a month to a new file with mode 0600, or to standard output', async () => {
+  it('`export` writes the entries of a month to a new file with mode 0600, or to standard output', async () => {
     const file = join(dataDir, 'january.ndjson')
     assert.equal((await commands.run(['audit', 'export', '--month', '2025-01', file])).code, 0)
     assert.equal(statSync(file).mode & 0o777, 0o600)
@@ -85,7 +85,7 @@ describe('plinth audit with archived months', () => {
     assert.deepEqual([again.code, /EEXIST/.test(again.stderr), readFileSync(file, 'utf8')], [1, true, text])
   })
 
-  it('export refuses a month that is not archived, and an invalid month', async () => {
+  it('`export` refuses an invalid month, and a month that is not archived', async () => {
     const { code, stderr } = await commands.run(['audit', 'export', '--month', '2025-02'])
     const expected =
       '2025-02 is not archived, but 2025-01 to 2025-01 are; plinth audit list --from 2025-02-01 prints its entries'
@@ -93,7 +93,7 @@ describe('plinth audit with archived months', () => {
     assert.match((await commands.run(['audit', 'export', '--month', '2025-13'])).stderr, /a year and a month/)
   })
 
-  it('verify --archive and export name a damaged archive; export leaves no file and prints no entry', async () => {
+  it('`verify --archive` and `export` name a damaged archive; `export` leaves no file and prints no entry', async () => {
     const bytes = readFileSync(archiveFile)
     writeFileSync(archiveFile, bytes.subarray(0, bytes.length - 9))
     const verified = await commands.run(['audit', 'verify', '--archive'])

@@ -38,7 +38,7 @@ describe('plinth migrate', () => {
 })
 
 describe('plinth clients', () => {
-  it('create and revoke take effect while the service runs; list shows the client’s state', async () => {
+  it('`create` and `revoke` take effect while the service runs; `list` shows the client’s state', async () => {
     const service = await serving(dataDir, port, env)
     const create = ['clients', 'create', '--name', 'Partner', '--scope', 'reports:read products:write']
     const created = await succeeding(env)(...create)
@@ -200,7 +200,7 @@ describe('plinth', () => {
     assert.match(stderr, /unknown command 'server'/)
   })
 
-  it('settings lists settings with their values, and hides secrets', async () => {
+  it('`settings` lists all settings with their values, and hides secrets', async () => {
     const { stdout } = await ended(
       plinth(['settings'], { ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'hunter2' }),
     )

@@ -50,7 +50,7 @@ describe('plinth demo', () => {
     await assertNothingLingers(stdout)
   })
 
-  it('exit code 130 after Ctrl-C; its data is removed', async () => {
+  it('exits with code 130 after Ctrl-C, and removes its data', async () => {
     const running = plinth(['demo'], env)
     await eventually('the token is shown', async () => running.stdout().includes('Token'))
     running.child.kill('SIGINT')

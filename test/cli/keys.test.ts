@@ -29,7 +29,7 @@ async function fail(...args: string[]): Promise<string> {
 }
 
 describe('plinth keys, clients and audit', () => {
-  it('keys create, list and revoke work; each change is audited, and the log passes verification', async () => {
+  it('`keys` creates, lists and revokes API keys; each change is audited, and the log passes verification', async () => {
     const created = await run('keys', 'create', '--name', 'Batch', '--rate', '600/60', '--quota', '5000')
     const [, id, key] = /^id {7}(key_\S+)\napi_key {2}(plk_\S+)\n$/.exec(created) ?? []
     assert.ok(id && key)
@@ -96,7 +96,7 @@ describe('plinth keys, clients and audit', () => {
     it(`exit code 1 and the reason for ${what}`, async () => assert.match(await fail(...args), message))
   }
 
-  it('clients update changes what clients show prints; rotate-secret fails for a public client', async () => {
+  it('`clients update` changes what `clients show` prints; `rotate-secret` fails for a public client', async () => {
     const created = await run(
       ...['clients', 'create', '--name', 'App', '--public', '--grant', 'authorization_code', '--scope', 'openid'],
       ...['--redirect-uri', 'http://127.0.0.1/cb', '--redirect-uri', 'com.example.app:/cb', '--first-party'],
@@ -110,7 +110,7 @@ describe('plinth keys, clients and audit', () => {
     assert.match(await fail('clients', 'rotate-secret', id as string), /public client has no secret/)
   })
 
-  it('keys rotate --now makes the running service sign with the new key; old tokens stay valid', async () => {
+  it('`keys rotate --now` makes the running service sign with the new key; old tokens stay valid', async () => {
     const service = await serving(dataDir, port, env)
     const runAlone = succeeding(env)
     const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'users:read')

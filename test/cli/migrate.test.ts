@@ -58,7 +58,7 @@ Options:
     )
   })
 
-  it('--plan exits with 3 and prints the pending changes, or with 0 if there are none; migrating exits with 2 while the service runs', async () => {
+  it('--plan exits with 3 if there are pending changes, otherwise with 0; migrating exits with 2 while the service runs', async () => {
     const converted = write(
       'converted',
       itemsDefinition(

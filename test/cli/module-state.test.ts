@@ -5,7 +5,7 @@ import { moduleState } from '../../src/cli/module-state.ts'
 const namesIn = (source: string) => moduleState(source).map(({ name }) => name)
 
 describe('moduleState', () => {
-  it('finds variables with their lines', () => {
+  it('finds module-level variables, with their line numbers', () => {
     const source = 'import x from "x"\n\nlet counter = 0\nexport let last: Date | undefined\nvar old\n'
     assert.deepEqual(moduleState(source), [
       { name: 'counter', line: 3 },
@@ -21,7 +21,7 @@ describe('moduleState', () => {
     'const list: string[] = []',
     'const totals = {} as Record<string, number>',
   ])
-    it(`finds the empty collection in: ${declaration}`, () => {
+    it(`finds the initially empty collection in: ${declaration}`, () => {
       assert.equal(namesIn(declaration).length, 1)
     })
 
@@ -35,7 +35,7 @@ describe('moduleState', () => {
     '// let commented = 1',
     'let cached = null // per thread',
   ])
-    it(`ignores: ${declaration}`, () => {
+    it(`finds nothing in: ${declaration}`, () => {
       assert.deepEqual(namesIn(declaration), [])
     })
 })

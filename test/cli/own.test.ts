@@ -95,7 +95,7 @@ describe('plinth serve <definition>', () => {
       assert.deepEqual(await plan(), { code: 3, stderr: reports('other.ts'), isOfNotes: true })
     })
 
-    it('is not used if PLINTH_DEFINITION or an argument specifies another', async () => {
+    it('is not used if PLINTH_DEFINITION or an argument specifies another definition', async () => {
       writeFileSync(join(here, 'service.ts'), 'throw new Error("not this one")')
       const named = written('named.ts', notes('title: Title'))
       const expected = { code: 3, stderr: '', isOfNotes: true }
@@ -110,7 +110,7 @@ describe('plinth serve <definition>', () => {
       assert.match(stderr, /"plinth" must be the path of the definition, such as "\.\/service\.ts"/)
     })
 
-    it('is the built-in one if the current folder has none', async () => {
+    it('is the built-in definition if the current folder has none', async () => {
       assert.deepEqual(await plan(), { code: 3, stderr: '', isOfNotes: false })
     })
   })
@@ -252,7 +252,7 @@ describe('plinth serve <definition> with a custom report', () => {
 })
 
 describe('plinth migrate <definition>', () => {
-  it('plans and migrates; exit code 2 for a change that the operator must decide on', async () => {
+  it('plans and migrates; exit code 2 for a change that requires a decision by the operator', async () => {
     const place = await newPlace()
     const migrate = async (...args: string[]) => ended(plinth(['migrate', ...args], place.env))
     const first = written('first.ts', notes('title: Title, count: Type.Optional(Type.Integer())', "sorts: ['title']"))

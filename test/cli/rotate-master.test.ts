@@ -297,7 +297,7 @@ function resuming(engine: EngineUnderTest): void {
     assert.equal(outcome, 'idle')
   })
 
-  it('exit code 2 for a new key other than the unfinished rotation’s, unless --start-over is given', async (t) => {
+  it('exit code 2 if the new key is not the one of the unfinished rotation, unless --start-over is given', async (t) => {
     const { withKey, onClose } = await newPlace(t, engine)
     const [old, lost, next] = [hexKey(), hexKey(), hexKey()]
     const config = withKey(old)
@@ -452,7 +452,7 @@ describe('the command plinth keys rotate-master', () => {
     )
   })
 
-  it('keeps the keys in PLINTH_MASTER_KEY and PLINTH_NEW_MASTER_KEY valid until it runs with the new one alone', async () => {
+  it('keeps the keys in PLINTH_MASTER_KEY and PLINTH_NEW_MASTER_KEY valid until it runs with only the new one', async () => {
     const [old, next] = [{ PLINTH_MASTER_KEY: hexKey() }, { PLINTH_MASTER_KEY: hexKey() }]
     assert.equal((await run('settings', creating, old)).code, 0)
     const nothing = await run('settings', rotating, old)

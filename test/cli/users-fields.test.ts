@@ -43,7 +43,7 @@ const rowOf = (email: string) => {
 const none = { tenant: null, tenant_key: null, level: null, is_paid: null, credit: null, since: null, role: null }
 
 describe('plinth users with a definition that adds fields and roles', () => {
-  it('invite adds a user with the values of --field and --role', async () => {
+  it('`invite` adds a user with the values of --field and --role', async () => {
     const values = ['tenant=North', 'level=3', 'isPaid=true', 'credit=12.5', 'since=2026-03-01T12:00:00+01:00']
     const args = ['users', 'invite', 'ada@a.example', '--name', 'Ada', '--role', 'member', '--field', ...values]
     const invited = await ended(plinth(args, { ...env, PLINTH_DEFINITION: file }))
@@ -60,7 +60,7 @@ describe('plinth users with a definition that adds fields and roles', () => {
     ])
   })
 
-  it('update changes and removes fields and roles, with a new revision', async () => {
+  it('`update` changes and removes fields and roles, and increments the revision', async () => {
     const changed = await users(['update', 'ADA@a.example', '--role', 'auditor', '--field', 'level=', 'tenant=south'])
     assert.deepEqual([changed.code, changed.stdout], [0, 'Changed ada@a.example\n'])
     const { row } = rowOf('ada@a.example')
@@ -69,7 +69,7 @@ describe('plinth users with a definition that adds fields and roles', () => {
     assert.deepEqual([removed.code, rowOf('ada@a.example').row.role], [0, null])
   })
 
-  it('list prints both the built-in and the declared role', async () => {
+  it('`list` prints both the built-in and the declared role', async () => {
     assert.equal((await users(['invite', 'ada@a.example', '--admin', '--role', 'auditor'])).code, 0)
     const { stdout, stderr } = await users(['list'])
     assert.equal(stderr, '')
@@ -78,7 +78,7 @@ describe('plinth users with a definition that adds fields and roles', () => {
     assert.deepEqual([listed.role, listed.declaredRole], ['admin', 'auditor'])
   })
 
-  it('invite without --field and --role leaves the row unchanged', async () => {
+  it('`invite` without --field and --role leaves the row unchanged', async () => {
     assert.equal((await users(['invite', 'eve@a.example', '--name', 'Eve'])).code, 0)
     assert.equal((await users(['invite', 'eve@a.example'])).code, 0)
     assert.deepEqual(rowOf('eve@a.example').row, { ...none, revision: 1 })

@@ -32,7 +32,7 @@ function run(args: string[], input = '') {
 const good = 'tundra violin marble'
 
 describe('plinth users', () => {
-  it('invite works while the service runs, and prints a link that can be used once', async () => {
+  it('`invite` works while the service runs, and prints a link that can be used once', async () => {
     const service = await serving(dataDir, port, env)
     const printed = / Administrator admin@localhost\n {2}Password {6}\S{20} {3}\(shown only now\)/
     await eventually('the administrator is printed', async () => printed.test(service.stdout()))
@@ -55,7 +55,7 @@ describe('plinth users', () => {
     assert.equal((await ended(service)).code, 0)
   })
 
-  it('set-password reads the password from standard input; list prints who can log in', () => {
+  it('`set-password` reads the password from standard input; `list` prints who can log in', () => {
     const set = run(['users', 'set-password', 'grace@example.com', '--name', 'Grace Hopper', '--admin'], `${good}\n`)
     assert.deepEqual(set, { code: 0, stdout: 'grace@example.com can log in now, as admin\n', stderr: '' })
     assert.equal(run(['users', 'invite', 'new@example.com', '--name', 'New']).code, 0)
@@ -67,7 +67,7 @@ describe('plinth users', () => {
     assert.ok(listed.every((account: object) => !('passwordHash' in account)))
   })
 
-  it('lock and unlock change the state that list shows', async () => {
+  it('`lock` and `unlock` change the state that `list` shows', async () => {
     const state = async () =>
       / (locked|has a password) .*ada@example/.exec((await commands.run(['users', 'list'])).stdout)?.[1]
     for (const [command, expected] of [

@@ -59,7 +59,7 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
     assert.equal((await service.call('GET', '/v3/products')).status, 404)
   })
 
-  it('plinth versions lists each version and the clients that call the deprecated one', async () => {
+  it('`plinth versions` lists each version and the clients that call the deprecated one', async () => {
     await service.call('GET', '/v1/nothing', { headers: { authorization: 'Basic x' } })
     const views = await eventually('the calls are saved', async () => {
       const { items } = (await service.call('GET', '/v2/api/versions')).json()

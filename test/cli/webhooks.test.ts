@@ -37,7 +37,7 @@ describe('plinth webhooks', () => {
   const start = (...args: string[]) => plinth(['webhooks', ...args], { ...place.env, ...client })
   const run = async (...args: string[]) => ended(start(...args))
 
-  it('listen forwards the calls that trigger causes, rejects forged calls with 401, and removes its webhook on SIGTERM', async () => {
+  it('`listen` forwards the calls that `trigger` causes, rejects forged ones, and removes its webhook on SIGTERM', async () => {
     const listening = start('listen', '--forward', forward, '--events', 'report.*')
     const [, id] = await eventually(
       'it listens',
@@ -97,7 +97,7 @@ describe('plinth webhooks', () => {
         ['listen', '--events', 'report.begun'],
         /422: Some fields break a rule \(event must be one of report\.completed/,
       ],
-      // The previous test has removed its webhook.
+      // The previous test has already removed its webhook.
       nobodyHears,
     ] as const) {
       const { code, stderr } = await run(...args)

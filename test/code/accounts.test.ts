@@ -52,7 +52,7 @@ function definitionOf() {
 }
 
 forEachEngine((engine) => {
-  describe('users that code writes', () => {
+  describe('users written by actions and hooks', () => {
     const revocations = { count: 0 }
     const app = appOn(engine, { definition: definitionOf(), revocations })
     let people = 0
@@ -80,13 +80,13 @@ forEachEngine((engine) => {
       return (await entries.execute()).filter(({ event }) => event === 'user.updated').map(({ clientId }) => clientId)
     }
 
-    it('200 when code renames an ordinary user, even if the caller has no scope for users', async () => {
+    it('200 when an action renames an ordinary user, even if the caller has no scope for users', async () => {
       const id = await account('user')
       assert.deepEqual(await run('rename', { id }), [200, null, null])
       assert.equal((await userOf(id)).name, 'Renamed')
     })
 
-    it('403 when code writes a role or an added field without the admin scope; 200 and an audit entry with it', async () => {
+    it('403 when an action writes a role or an added field without the admin scope; 200 with the scope, and an audit entry', async () => {
       const id = await account('user')
       const refused = [403, 'PERMISSION_DENIED', 'role can only be written with the scope admin']
       assert.deepEqual(await run('role', { id }), refused)
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await userOf(id)).role, await audited(id)], ['auditor', ['cli_test']])
     })
 
-    it('200 when the caller is the user and may write the field', async () => {
+    it('200 when the caller may write the field and is the changed user', async () => {
       const id = await account('user')
       assert.deepEqual((await run('tenant', { id }, '', String(id)))[0], 200)
       assert.equal((await userOf(id)).tenant, 'north')
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       assert.equal((await userOf(id)).id, id)
     })
 
-    it('deletes the invitation to the old address when code changes the address', async () => {
+    it('deletes the invitation to the old address when an action changes the address', async () => {
       const id = await account('user')
       const invited = await app.send({ method: 'POST', url: `/api/users/${id}/invitation`, scopes: 'admin' })
       assert.equal(invited.statusCode, 201, invited.body)

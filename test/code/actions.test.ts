@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send({ url: `/v2/invoices/${id}`, scopes })).json().status, 'draft')
     })
 
-    it('422 with the refused field as named in the version, 409 with the message of refuse.conflict()', async () => {
+    it('422 with the refused field’s name in the requested version, 409 with the message of refuse.conflict()', async () => {
       const id = await draft()
       for (const [version, field] of [
         ['v2', 'reference'],

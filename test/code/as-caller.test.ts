@@ -140,7 +140,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await eve('along', { id })).found, [1, 0, null, name])
     })
 
-    it('200 for an insert; a field in `set` gets the value computed there, not the given one', async () => {
+    it('200 for an insert; the value that `set` computes replaces the given value', async () => {
       const shopId = await shopOf('cli_ada')
       const { status, found } = await ada('insert', { values: { shopId, code: 'c', owner: 'client:cli_eve' } })
       assert.deepEqual([status, found.owner, found.status], [200, 'client:cli_ada', 'free'])
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       assert.deepEqual([again.status, again.errorCode], [409, 'DUPLICATE_RESOURCE'])
     })
 
-    it('404 for updating an unreadable row, which does not change; 403 for a row that is only readable', async () => {
+    it('404 for updating an unreadable row, 403 for a row that is only readable', async () => {
       const [hidden, shown] = [await itemOf('cli_ada'), await itemOf('cli_ada', true)]
       const values = { status: 'sold' }
       for (const [id, status, code] of [
@@ -185,13 +185,13 @@ forEachEngine((engine) => {
       assert.deepEqual([locked.status, locked.errorCode], [409, 'RESOURCE_LOCKED'])
     })
 
-    it('403 for an update after which the caller would have no write access to the row', async () => {
+    it('403 for an update that would take away the caller’s own write access to the row', async () => {
       const [id, shopId] = [await itemOf('cli_ada'), await shopOf('cli_eve', true)]
       const moved = await ada('update', { id, values: { shopId } })
       assert.deepEqual([moved.status, moved.errorCode], [403, 'PERMISSION_DENIED'])
     })
 
-    it('404 for deleting an unreadable row, 403 for one that is only readable, RESOURCE_IN_USE for a referenced one, else 200', async () => {
+    it('404 for deleting an unreadable row, 403 for one that is only readable, RESOURCE_IN_USE for a referenced one', async () => {
       const [hidden, shown] = [await shopOf('cli_ada'), await shopOf('cli_ada', true)]
       const { shopId: used } = await stored(await itemOf('cli_ada'))
       assert.equal((await eve('remove', { id: hidden })).status, 404)

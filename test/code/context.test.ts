@@ -81,7 +81,7 @@ function definitionOf(moments: string[]) {
 }
 
 forEachEngine((engine) => {
-  describe('the context of code', () => {
+  describe('the context that actions and hooks receive', () => {
     const moments: string[] = []
     const app = appOn(engine, { definition: definitionOf(moments) })
     const send = async (
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
     const poem = async (values: object) =>
       (await send('POST', '/poems', { title: 'a poem', ...values })).body.id as number
 
-    it('a rest element of the destructured context contains the remaining members', async () => {
+    it('has all other members in the rest element of a destructured parameter', async () => {
       assert.deepEqual(await run('rest', 999_999), [['count'], true, null, 0])
     })
 
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
       assert.deepEqual(moments, ['creating kept', 'created kept'])
     })
 
-    it('500 if code changes a file, even if it catches the error; the row and its file are unchanged', async () => {
+    it('500 if an action changes a file, even if it catches the error; the row and its file are unchanged', async () => {
       const id = await poem({ authorId: await author('Ovid') })
       const type = { 'content-type': 'application/pdf' }
       const uploaded = await app.send({

@@ -11,10 +11,10 @@ import { jobsOf } from './support.ts'
 const scopes = 'stocks:read stocks:write items:read items:write'
 const maxAttempts = 10
 
-/** The items to move and their new stocks, in this order. */
+/** The items to move and their new stocks, in the order in which to move them. */
 const Moves = Type.Object({ moves: Type.Array(Type.Object({ id: Type.Integer(), stockId: Type.Integer() })) })
 
-/** Controls the actions of one engine's service, and counts their runs. */
+/** Controls the actions of a service on one engine, and counts how often they run. */
 interface Seen {
   isPostgres: boolean
   /** How often an action has started since the test began. */
@@ -98,7 +98,7 @@ onPostgres((engine) => {
   describe('the transaction of a job', () => {
     const test = jobsOn(engine)
 
-    it('runs again after a deadlock; only the last run is stored, and the attempt does not fail', async () => {
+    it('runs again after a deadlock, and stores only the last run', async () => {
       const seen = { runs: 0 }
       const { collection, service } = plinth()
       const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ text: Line(1, 40) }) })
@@ -124,7 +124,7 @@ onPostgres((engine) => {
 })
 
 forEachEngine((engine) => {
-  describe('transactions of code that lock rows in different orders', () => {
+  describe('transactions that lock rows in different orders', () => {
     const seen: Seen = { isPostgres: engine.name === 'postgres', runs: 0, failures: { left: 0, state: '' } }
     const app = appOn(engine, { definition: definitionOf(seen) })
     const send = async (method: 'GET' | 'POST' | 'PATCH', url: string, payload?: object) => {
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       return items
     }
 
-    it('200 for two actions that wait for each other; on PostgreSQL, at least one of them runs again', async () => {
+    it('200 for two actions that wait for each other; on PostgreSQL, at least one of them is retried', async () => {
       seen.runs = 0
       const [a = 0, b = 0, c = 0, d = 0] = await stocksOf(4)
       const [first = 0, second = 0] = await createAll('/items', [
@@ -173,7 +173,7 @@ forEachEngine((engine) => {
       assert.equal(await checkTotals([b, d]), 2)
     })
 
-    it('200 for 36 concurrent moves between four stocks, by actions, hooks and requests; the totals are right', async () => {
+    it('200 for 36 concurrent moves between four stocks by actions, hooks and requests; the totals are correct', async () => {
       const stockIds = await stocksOf(4)
       const stockAt = (at: number) => stockIds[at % 4] as number
       const itemIds = await createAll(

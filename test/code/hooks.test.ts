@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       assert.match(String((fault?.cause as Error | undefined)?.stack), /hooks\.test\.ts:\d+/)
     })
 
-    it('publish one created event for a row that they change on creation, in addition to the event that they emit', async () => {
+    it('publish the event that they emit, and only one created event for a row that they change on creation', async () => {
       const webhook = { event: 'task.*', callbackUrl: 'http://127.0.0.1:9/' }
       const made = await send('POST', '/api/webhooks', webhook)
       assert.equal(made.statusCode, 201, made.body)
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
     const app = appOn(engine, { definition })
     const all = `${Object.keys(definition.scopes).join(' ')} webhooks:read webhooks:write`
 
-    it('stores the event of each referring row with the parent row that its access rule inspects', async () => {
+    it('stores, with the event of each deleted row, the parent row that the access rule compares', async () => {
       const send = (method: 'POST' | 'DELETE', url: string, payload?: object) =>
         app.send({ method, url, scopes: all, ...(payload && { payload }) })
       await send('POST', '/api/webhooks', { event: 'page.deleted', callbackUrl: 'http://127.0.0.1:9/' })

@@ -50,10 +50,10 @@ describe('job() and schedule()', () => {
 })
 
 forEachEngine((engine) => {
-  describe('the code of a job', () => {
+  describe('the run function of a job', () => {
     const test = jobsOn(engine)
 
-    it('reads and writes rows; an error that it throws fails the job, and a job with invalid input cannot be added', async () => {
+    it('reads and writes rows; the job fails if it throws, and cannot be added with invalid input', async () => {
       const notes = collection({ path: '/notes', noun: 'note', body: input })
       const copy = job('note.copy', {
         input,
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('lists and counts in scans, and finds the same rows as in a transaction', async () => {
+    it('lists and counts rows in scans, and finds the same ones as in a transaction', async () => {
       const prices = collection({
         path: '/prices',
         noun: 'price',

@@ -45,7 +45,7 @@ function definitionOf() {
 }
 
 forEachEngine((engine) => {
-  describe('writes by code and by requests to rows that count toward a stored sum', () => {
+  describe('actions and requests that write rows included in a stored sum', () => {
     const app = appOn(engine, { definition: definitionOf() })
     const send = async (method: 'GET' | 'POST' | 'PATCH' | 'PUT', url: string, payload?: object) => {
       const headers = method === 'PATCH' ? { headers: mergePatch } : {}

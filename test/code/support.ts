@@ -8,7 +8,7 @@ import { uuidSource } from '../../src/storage/ids.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 import type { JobsUnderTest } from '../jobs/support.ts'
 
-/** Migrates a definition's tables and returns its jobs, which run on the test's database. */
+/** Migrates a definition's tables and returns the definition's jobs, which use the test's database. */
 export async function jobsOf(
   { db, clock }: Pick<JobsUnderTest, 'db' | 'clock'>,
   definition: Definition,
@@ -17,7 +17,7 @@ export async function jobsOf(
   const now = () => clock.now
   await migrate(db, { tables: definition.tables })
   const parts = { db, now, random: randomBytes, ...options }
-  // Jobs that code adds are never run.
+  // Jobs added by hooks or actions are never run.
   const queue = { enqueue: async () => {} } as unknown as CodeJobsOptions['queue']
   const log = { info: () => {}, warn: () => {}, error: () => {} }
   const { factsOf } = rowAccess(definition, parts)

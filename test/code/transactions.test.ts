@@ -8,7 +8,7 @@ const names = ['parents', 'children', 'notes']
 const scopes = names.flatMap((name) => [`${name}:read`, `${name}:write`]).join(' ')
 const mergePatch = { 'content-type': 'application/merge-patch+json' }
 
-/** The hook calls in one engine's service, and a clock that hooks can advance. */
+/** The hook calls of a service on one engine, and a clock that hooks can advance. */
 interface Seen {
   moments: string[]
   clock: { now: number }
@@ -101,7 +101,7 @@ function diamond(moments: string[]) {
 }
 
 forEachEngine((engine) => {
-  describe('hooks in the transaction of a write', () => {
+  describe('hooks that run in the transaction of a write', () => {
     const seen: Seen = { moments: [], clock: { now: 0 } }
     const monotonic = () => seen.clock.now
     const log = { info: () => {}, warn: () => {}, error: () => {} }
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
     const taken = () => seen.moments.splice(0)
     const faults = () => app.faults.splice(0).map((fault) => (fault as Error).message)
 
-    it('of all six kinds run, even for rows that change or are deleted along with another row', async () => {
+    it('are called for all six kinds, even for rows that change or are deleted along with another row', async () => {
       const { id: parentId } = (await send('POST', '/parents', { name: 'P' })).body
       const { id } = (await send('POST', '/children', { parentId, name: 'a' })).body
       assert.deepEqual(taken(), ['creating a', 'parent 0→1', 'created a'])
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
       assert.equal((await send('GET', `/notes/${noteId}`)).body.parentId, undefined)
     })
 
-    it('409 for a change refused with refuse.conflict(), 422 for a deletion, even a cascading one, refused with refuse()', async () => {
+    it('409 for a change refused with refuse.conflict(), 422 for a deletion, even by a cascade, refused with refuse()', async () => {
       const { id: parentId } = (await send('POST', '/parents', { name: 'P' })).body
       const { id } = (await send('POST', '/children', { parentId, name: 'kept' })).body
       const refused = await send('PATCH', `/children/${id}`, { name: 'refused' })
@@ -172,8 +172,8 @@ forEachEngine((engine) => {
   })
 })
 
-describe('the code of a service', () => {
-  it('is rejected if a hook is declared twice, or if hooks are not passed to the service', () => {
+describe('the hooks of a service', () => {
+  it('are rejected if one is declared twice, or if they are not passed to the service', () => {
     const { collection } = plinth()
     const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ text: Line(1, 40) }) })
     const one = hooks(notes, { created: () => {} })
@@ -183,7 +183,7 @@ describe('the code of a service', () => {
     assert.throws(() => serviceOf(twice), /the hook created of \/notes is declared twice/)
   })
 
-  it('has the collection’s types for rows and values', () => {
+  it('have the collection’s types for rows and values', () => {
     const { collection } = plinth()
     const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ text: Line(1, 40) }) })
     const typed = hooks(notes, {
@@ -204,11 +204,11 @@ describe('the code of a service', () => {
 })
 
 forEachEngine((engine) => {
-  describe('the hooks of rows deleted along with a row to which they refer on two paths', () => {
+  describe('the hooks of rows deleted by a cascade along two paths', () => {
     const moments: string[] = []
     const app = appOn(engine, { definition: diamond(moments) })
 
-    it('run for referring rows before the rows to which they refer', async () => {
+    it('run for referring rows before the rows that they refer to', async () => {
       const allScopes = ['roots', 'branches', 'leaves', 'tails'].flatMap((name) => [`${name}:read`, `${name}:write`])
       const send = (method: 'POST' | 'DELETE', url: string, payload?: object) =>
         app.send({ method, url, scopes: allScopes.join(' '), ...(payload && { payload }) })

@@ -31,7 +31,7 @@ interface Row {
   /** The default in production, if different. */
   production?: unknown
   valid: [text: string, value: unknown][]
-  /** Invalid values, each with the expected value that the message must state. */
+  /** Invalid values, each with the description of valid values that the error message must contain. */
   invalid: [text: string, expected: RegExp][]
 }
 

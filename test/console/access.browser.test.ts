@@ -217,7 +217,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('signing keys: rotates them at once; other pages show a 403, and a 503 with a button to try again', async () => {
+    it('signing keys: rotates them at once; other pages show a 403, and offer to try again after a 503', async () => {
       await asAdmin(
         '/access/signing-keys',
         async (page) => {

@@ -21,17 +21,17 @@ export type Call = (
 export interface Window {
   page: Page
   context: BrowserContext
-  /** Returns the requests to the API since this function was last called, except those that got a 503. */
+  /** Returns the API requests since the previous call of this function, except those that got a 503. */
   requests: () => { method: string; path: string; status: number }[]
   /** Sends a request with the access token of the page. */
   call: Call
   /** Opens a path of the console, and waits until the page and its data are shown. */
   open: (path: string) => Promise<void>
-  /** Navigates away from the shown page, and forgets its requests. */
+  /** Navigates to a blank page, and forgets the requests of the previous one. */
   leave: () => Promise<void>
 }
 
-/** Matches the error that Chromium logs for a 503 of an overloaded service. The console retries such a request. */
+/** Matches the error that Chromium logs for a 503. The console retries a request that an overloaded service refuses. */
 const busy = /^Failed to load resource: .* status of 503\b/
 
 /**

@@ -167,7 +167,7 @@ forEachEngine((engine) => {
     })
 
     for (const choice of ['Take theirs', 'Overwrite with yours', 'Edit again'] as const) {
-      it(`shows both versions after someone else’s change: ${choice}`, async () => {
+      it(`shows both versions if someone else has changed the row: ${choice}`, async () => {
         await shown(
           '/records/customers',
           async ({ page, call, open }) => {
@@ -213,7 +213,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('if a deleted row could not be restored, delays the DELETE until Undo is no longer offered', async () => {
+    it('if a deleted row cannot be restored, delays the DELETE request until Undo is not offered anymore', async () => {
       await shown('/records/orders', async ({ page, call, open, requests }) => {
         const customerId = await customer({ call })
         const { body } = await call('POST', '/orders', { customerId, status: 'open', total: '9.50' })
@@ -516,7 +516,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('lists, searches, creates, edits, deletes and restores rows while reports are generated', async () => {
+    it('reads and changes rows while reports are generated', async () => {
       await fill(20_000)
       await shown('/records/readings', async ({ page, call }) => {
         await whileReportsAreMade(call, async () => {

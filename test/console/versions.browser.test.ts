@@ -26,7 +26,7 @@ onSqlite((engine) => {
     const auth = authService(engine, retired)
     const using = chromiumBrowser(() => auth.baseUrl)
 
-    it('reads and changes data only through v2, whose lists are objects; no request fails', async () => {
+    it('reads and changes data only through v2, without failed requests', async () => {
       const person = await auth.person({ role: 'admin', name: 'Grace Hopper' })
       const post = await machine(auth)
       // With 105 rows, the table has two pages.

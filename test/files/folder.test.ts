@@ -66,7 +66,7 @@ describe('the results folder', () => {
     assert.equal(await read('range', { start: 9, end: 9 }), '9')
   })
 
-  it('removes the file of a discarded result, but keeps a finished result if it is discarded afterwards', async () => {
+  it('removes the file of a discarded result, but not if the result was finished before', async () => {
     const discarded = await results.create('given-up')
     await discarded.write('x'.repeat(200_000))
     await discarded.discard()
@@ -122,7 +122,7 @@ describe('the results folder', () => {
     }
   })
 
-  it('sweeps only unfinished files; with a time, only those last written before it', async () => {
+  it('sweeps only unfinished files; given a time, only those last written before it', async () => {
     await (await results.create('whole')).finish()
     for (const [name, ageSeconds] of [
       ['.old-1.part', 7_200],

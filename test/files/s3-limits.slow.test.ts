@@ -14,7 +14,7 @@ import { s3Missing, s3Server } from '../support/s3.ts'
 import { until } from '../support/timers.ts'
 
 const url = new URL('s3://bucket/reports')
-/** Only `silentMs` is shortened: connecting may take a while, because loading the client keeps this process busy. */
+/** Shorten only `silentMs`: connecting may take a while, because loading the client keeps this process busy. */
 const limits = { ...s3Limits, connectMs: 3_000, silentMs: 200 }
 const environment = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret', AWS_REGION: 'us-east-1' }
 
@@ -99,7 +99,7 @@ describe('an unresponsive S3 store', () => {
     await until(() => store.connections() === 0)
   })
 
-  it('loses its connection if opening a result is aborted or the reader stops', async () => {
+  it('is disconnected if opening a result is aborted or the reader stops', async () => {
     store = await silentStore()
     const gone = new AbortController()
     const opening = s3Results(url, { ...limits, silentMs: 600_000 }).open('key', undefined, gone.signal)

@@ -8,7 +8,7 @@ import { forEachEngine } from '../support/engines.ts'
 import { seed, sequence } from '../support/kill.ts'
 import { eventually, realService } from '../support/service.ts'
 
-/** The number of kills on each engine. */
+/** How often the service is killed on each engine. */
 const kills = Number(process.env.KILLS ?? 5)
 
 /**
@@ -49,7 +49,7 @@ const definition = `
 
 forEachEngine((engine) => {
   describe(`hooks, actions and jobs when the service is killed ${kills} times (seed ${seed})`, () => {
-    it('run for every accepted request, jobs at least once; no hook or action is applied partially, even if refused', {
+    it('run for every accepted request, jobs at least once; no hook or action is applied partially', {
       timeout: 120_000 + kills * 30_000,
     }, async () => {
       const place = await engine.place()

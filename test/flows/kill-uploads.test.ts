@@ -12,7 +12,7 @@ import { type EngineUnderTest, forEachEngine } from '../support/engines.ts'
 import { seed, sequence } from '../support/kill.ts'
 import { eventually, type RealService, realService } from '../support/service.ts'
 
-/** The number of kills on each engine. */
+/** How often the service is killed on each engine. */
 const kills = Number(process.env.KILLS ?? 5)
 const clients = 4
 const type = 'application/octet-stream'

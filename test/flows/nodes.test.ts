@@ -25,7 +25,7 @@ onPostgres((engine) => {
       await place.remove()
     })
 
-    it('with a token from `auth`, a client requests a report at `api`, and `worker` generates it', async () => {
+    it('let a client with a token from `auth` request a report at `api`, which `worker` generates', async () => {
       const token = await auth.token()
       const created = await api.call('POST', '/products', { token, body: { name: 'Lamp', price: 12.5 } })
       assert.equal(created.status, 201, created.text)
@@ -41,7 +41,7 @@ onPostgres((engine) => {
       assert.match(text, /Lamp/)
     })
 
-    it('404 for the routes of other roles; each process is live and ready', async () => {
+    it('respond with 404 on the routes of other roles; each process is live and ready', async () => {
       const token = await auth.token()
       const statuses = async (node: Node) => [
         (await node.call('GET', '/products', { token })).status,
@@ -87,7 +87,7 @@ onPostgres((engine) => {
       assert.match(stderr, /\nCorrect this process, or stop the others first; /)
     })
 
-    it('exit code 2 for a process with a master key that the database does not accept', async () => {
+    it('exit code 2 for a process whose master key does not fit the database', async () => {
       const { code, stderr } = await nodes.fails({ PLINTH_MASTER_KEY: 'cd'.repeat(32) })
       assert.equal(code, 2, stderr)
       assert.match(stderr, /master key/i)

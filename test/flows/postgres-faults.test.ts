@@ -166,7 +166,7 @@ describe('faults of PostgreSQL and its network', { skip: clusterMissing }, () =>
     })
     after(() => standby?.remove())
 
-    it('503 until the standby is promoted; no write, report or event of any test is lost', {
+    it('503 until the standby is promoted; no acknowledged write, report or event is lost', {
       timeout,
     }, async (t) => {
       const load = startLoad(service, ledger, { run: 'failover', hookUrl: hooks.url })

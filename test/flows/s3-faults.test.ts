@@ -55,8 +55,8 @@ describe('faults of S3 and its network (F-S3)', {
   }
 
   /**
-   * Each fault, and the number of failed attempts to wait for. An error other than an outage would fail a report at its
-   * third attempt.
+   * Each fault, and the number of failed attempts to wait for. If an error were not treated as an outage, the report
+   * would fail at the third attempt.
    */
   const faults: [string, Fault, number][] = [
     ['refuses connections', { kind: 'refuse' }, 4],
@@ -65,7 +65,7 @@ describe('faults of S3 and its network (F-S3)', {
     ['responds at 1 KB/s', { kind: 'slow', bytesPerSecond: 1_024 }, 0],
   ]
   for (const [name, fault, minFailures] of faults) {
-    it(`do not fail a report that is requested while S3 ${name}`, { timeout }, async () => {
+    it(`do not fail a report requested while S3 ${name}`, { timeout }, async () => {
       const before = failures()
       proxy.set(fault)
       const id = await request()

@@ -100,7 +100,7 @@ describe('a damaged SQLite file', () => {
     })
   }
 
-  it('503 for a damaged row, for writes and at /readyz, 200 for other rows; the file stays unchanged', {
+  it('503 for writes and for a read of the damaged row, 200 for other rows; the file stays unchanged', {
     timeout,
   }, async () => {
     const dataDir = copy()

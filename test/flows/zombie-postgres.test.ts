@@ -12,7 +12,7 @@ import { eventually, realService } from '../support/service.ts'
 const rows = 40_000
 const rounds = Number(process.env.ZOMBIES ?? 1)
 
-/** Expires the only running report's lease, as happens after half a minute without a heartbeat. */
+/** Expires the lease of the only running report, as if its worker had sent no heartbeat for half a minute. */
 async function age(db: Database): Promise<void> {
   await sql`update pgboss.job set heartbeat_on = now() - interval '10 minutes' where state = 'active'`.execute(db.read)
 }

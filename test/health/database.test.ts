@@ -43,7 +43,7 @@ forEachEngine((engine) => {
     const laterBy = (ms: number) => ({ databaseNow: async () => Date.now() + ms })
     const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
 
-    it('database.migrations warns about pending migrations; checks that read rows are then left out', async (t) => {
+    it('database.migrations warns about pending migrations; checks that read rows are then skipped', async (t) => {
       const empty = await engine.place()
       t.after(empty.remove)
       // SQLite has no file before the first start.

@@ -4,8 +4,8 @@ import type { CellType } from '../engine.ts'
 type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
 
 /**
- * Returns expressions for which COPY writes the same CSV as the service: quotes only where needed, and empty fields for
- * null. Returns undefined for a single text column, because COPY would quote `\.` in it.
+ * Returns cell expressions that make COPY write the same CSV as the service, with quotes only where needed and empty
+ * fields for null. Returns undefined for a single text column, because COPY would quote `\.` in it.
  */
 export function csvFields(cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) {
   if (cells.length === 1 && cells[0]?.type === 'string') return undefined

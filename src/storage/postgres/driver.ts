@@ -32,7 +32,7 @@ const ofPooler = {
 export interface PostgresOptions {
   /** Maximum number of connections, in addition to those reserved for admission checks and those for scans. */
   poolSize: number
-  /** Number of threads in this process that share the connections. */
+  /** Number of threads in this process that share these connections. */
   divisor: number
   isHasty: boolean
   /** The URL of the pooler in front of the server, such as PgBouncer in transaction mode; null if there is none. */
@@ -43,7 +43,8 @@ export interface PostgresOptions {
 
 const scansPerAccount = 1
 /**
- * The smallest pool size: with one connection, a statement that waits for another on the same pool would never finish.
+ * The smallest pool size. With only one connection, a statement that depends on another statement in the same pool
+ * would wait forever.
  */
 const minPool = 2
 /** Limits a scan to one core of the server, because parallel workers would slow down index-bounded reads. */
@@ -78,7 +79,7 @@ export async function openPostgres(
     setTimer,
     execute,
   })
-  // PostgreSQL needs no candidate list: it uses the indexes created by `postgres/text-index.ts`.
+  // PostgreSQL finds the rows itself, with the indexes that `postgres/text-index.ts` creates.
   const textIndex: TextIndex = { candidates: async () => undefined, close: async () => {} }
   const pools: Record<string, pg.Pool> = { main, reserved: reservedPool, scans: scanPool }
   const measure = () => ({ pools: Object.entries(pools).map(measuresOf), walBytes: null })
@@ -163,7 +164,7 @@ function accessTo({ pool, names, onCommit, pending }: Access) {
       if (changes.length > 0) await rows.write(tx)
       return value
     })
-    // Without the entries, because transactions do not commit in the order of `seq`.
+    // The second argument is empty, because PostgreSQL does not commit transactions in the order of `seq`.
     rows.committed(changes, [])
     onCommit(1, (performance.now() - beganMs) / 1_000)
     return result

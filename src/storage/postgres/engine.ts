@@ -113,8 +113,8 @@ export const postgres: Engine = {
      for each row execute function ${table}_no_delete()`,
   ],
   jsonRows: (json) => sql`jsonb_array_elements(cast(${json} as jsonb)) as json_each (value)`,
-  // The planner expects an array to have few elements and uses the index; for a subquery, it would expect a hundred
-  // rows.
+  // The planner expects an array to have few elements, so it uses the index. It would expect a subquery to return a
+  // hundred rows.
   isAmong: (column, json, ids) =>
     sql`${column} = any(cast(translate(${json}, '[]', '{}') as ${ids === 'uuid' ? sql`uuid` : sql`bigint`}[]))`,
   jsonCell: (json, path, type) => {
@@ -148,7 +148,7 @@ export const postgres: Engine = {
       'Text search needs the PostgreSQL extension pg_trgm, which is missing and could not be created. ' +
       'As a superuser or the owner of the database, run: create extension pg_trgm',
   },
-  // PostgreSQL uses its statement timeout instead.
+  // Always true, because the statement timeout already stops long statements.
   interruptible: () => sql`true`,
   isUnavailable: (error) =>
     error instanceof ScanRefused ||
@@ -156,7 +156,7 @@ export const postgres: Engine = {
     /Connection terminated|^Query read timeout$|connection error and is not queryable|timeout exceeded when trying to connect/.test(
       String(errorField(error, 'message') ?? ''),
     ),
-  // Includes the tables of the job queue.
+  // Also lists the tables of the job queue, which are in the schema `pgboss`.
   tableSizes: {
     query: sql`(
       select case when n.nspname = 'pgboss' then 'pgboss.' || c.relname else c.relname end as table_name,

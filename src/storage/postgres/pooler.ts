@@ -3,8 +3,7 @@ import { ConfigError } from '../../startup-errors.ts'
 
 /**
  * Opens a connection to a PostgreSQL server. Throws `ConfigError` if the URL leads to a connection pooler instead,
- * which is recognized by the invented process id that it sends. An error on the open connection is followed by an `end`
- * event.
+ * which sends a made-up process id. An error on the open connection is followed by an `end` event.
  */
 export async function connectToServer(url: string, name: string): Promise<pg.Client> {
   const client = new pg.Client({

@@ -33,7 +33,7 @@ export async function postgresSnapshot(url: string): Promise<Snapshot> {
   }
 }
 
-/** Makes the server plan each statement in exactly the form in which it will run. */
+/** Lets the server plan each statement exactly as it will run, so that errors are found before the read. */
 async function explain(client: pg.Client, { whole, count, csv }: LongRead): Promise<void> {
   // Without a savepoint, an invalid statement would abort the transaction.
   await client.query('savepoint explained')

@@ -1,6 +1,8 @@
 import type pg from 'pg'
 
-/** Makes transactions also send prepared statements by name, so that a connection parses each statement only once. */
+/**
+ * Makes transactions send prepared statements by name as well, so that each connection parses a statement only once.
+ */
 export function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): void {
   const query = client.query.bind(client) as (...args: unknown[]) => unknown
   const queryByName = (text: unknown, args: unknown, ...rest: unknown[]) => {

@@ -55,7 +55,7 @@ export function ensureTextIndexes({ db, tables, onError }: TextIndexesOptions): 
   return async () => {
     work.stopped = true
     try {
-      // Repeated, because a cancellation that arrives between two statements has no effect.
+      // Cancels repeatedly, because a cancellation that arrives between two statements has no effect.
       for (let count = 0; !work.ended && count < maxCancels; count++) {
         if (work.pid !== 0) await sql`select pg_cancel_backend(${work.pid})`.execute(db.read)
         await wait(cancelEveryMs)

@@ -22,11 +22,11 @@ import { sameColumns } from './unique-tuples.ts'
 
 /** The result of adopting an existing table. */
 interface Adoption {
-  /** Executed statements and comments. */
+  /** The executed statements, and SQL comments that describe changed rows. */
   executed: string[]
-  /** The error message for the differences that only the operator can resolve; at most one. */
+  /** Empty, or a single error message about all differences that the operator must resolve. */
   mismatches: string[]
-  /** The recorded columns, including those that were adopted now. */
+  /** The columns to record, including those that have just been adopted. */
   recorded: readonly RecordedColumn[]
   /** The columns of new fields whose values have been computed. */
   filled: readonly string[]

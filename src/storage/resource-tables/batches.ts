@@ -62,8 +62,8 @@ export async function runStep(db: Database, step: DataStep, options: BatchOption
 }
 
 /**
- * Prepares a step, unless an interrupted run has done so. Returns the id after which to start, the number of rows
- * already written, and the executed statements.
+ * Prepares a step, unless an interrupted run has already prepared it. Returns the id after which to start, the number
+ * of rows already written, and the executed statements.
  */
 async function begin(tx: Queryable, { engine }: Database, step: DataStep, { label, now }: BatchOptions) {
   const { table, column } = step
@@ -91,7 +91,7 @@ async function begin(tx: Queryable, { engine }: Database, step: DataStep, { labe
   return { ...first, statements }
 }
 
-/** Writes the next rows and the progress of the step. */
+/** Writes the next batch of rows and records the progress. */
 async function runBatch(tx: Queryable, engine: Engine, step: DataStep, after: RowId, { now }: BatchOptions) {
   const { table, column } = step
   const found = await readBatch(tx, step, after)

@@ -10,7 +10,7 @@ import { rowCount } from './mismatch.ts'
 import { fieldOf, idsOf, type ResourceColumn, type ResourceTable, type TotalSource } from './resource-columns.ts'
 import { readColumnNames } from './stored-names.ts'
 
-/** Comments about filled totals, and error messages for totals that are too large. */
+/** SQL comments about filled totals, and error messages about totals that are too large. */
 interface Filled {
   executed: string[]
   mismatches: string[]

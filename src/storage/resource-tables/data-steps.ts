@@ -22,7 +22,7 @@ export interface DataStep {
   table: ResourceTable
   column: ResourceColumn
   existing: ExistingTable
-  /** The column as recorded; undefined if the step adds it. */
+  /** The recorded column before the change; undefined if the step adds the column. */
   before: RecordedColumn | undefined
 }
 
@@ -115,7 +115,7 @@ export function describeStep({ kind, table, column, before }: DataStep): string 
   return kind === 'fill' ? what : `${what} from ${before?.kind} to ${column.kind}`
 }
 
-/** Returns the error message for a start of the service before a step has been executed. */
+/** Returns the error message if the service starts before `plinth migrate` has executed the step. */
 export async function pendingStep(tx: Queryable, step: DataStep): Promise<string> {
   const { kind, table, column, before } = step
   const rows = rowCount(await countRows(tx, table.name, rowsOfStep(step)))

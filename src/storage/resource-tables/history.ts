@@ -3,7 +3,7 @@ import type { Database, Queryable } from '../database.ts'
 import type { RowId } from '../ids.ts'
 import type { ResourceTable, SchemaChangesTable } from './resource-columns.ts'
 
-/** Identifies the definition that makes the changes. */
+/** Identifies the definition whose declarations cause the changes. */
 export interface DefinitionLabel {
   version: string
   digest: string
@@ -46,7 +46,7 @@ export async function readSchemaChanges({
   return read.selectFrom('schemaChanges').selectAll().orderBy('startedAt').orderBy('position').execute()
 }
 
-/** Returns the columns that record the id of the last row that a change has written. */
+/** Returns the values that record the id of the last row that a change has written. */
 export const progressAt = (id: RowId) =>
   typeof id === 'number' ? { lastId: id, lastUuid: null } : { lastId: 0, lastUuid: id }
 
@@ -69,8 +69,8 @@ export async function interruptedChange(
 }
 
 /**
- * Deletes unfinished changes to these tables. The served definition no longer declares these changes, so the rows may
- * change and the recorded progress is no longer valid.
+ * Deletes the unfinished changes to these tables. The current definition does not declare them anymore, so other writes
+ * may change the rows and make the recorded progress wrong.
  */
 export async function abandonChanges(tx: Queryable, tables: readonly ResourceTable[]): Promise<void> {
   if (tables.length === 0) return

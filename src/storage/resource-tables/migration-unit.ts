@@ -28,9 +28,9 @@ export interface ThoroughOptions {
   allowDataLoss?: boolean
 }
 
-/** The changes that a thorough migration makes before it reconciles the tables. */
+/** The changes that `plinth migrate` makes before it reconciles the tables. */
 export interface PreparedMigration {
-  /** Executed statements and comments. */
+  /** The executed statements, and SQL comments that describe changed rows. */
   lines: string[]
   /** Columns whose values are filled or converted: `table.column`. */
   columns: Set<string>

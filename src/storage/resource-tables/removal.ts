@@ -12,7 +12,7 @@ import { idsOf, type ResourceTable } from './resource-columns.ts'
 import { withStoredNames } from './stored-names.ts'
 import { tupleIndexPrefix } from './unique-tuples.ts'
 
-/** The changes to one table, as statements and comments. */
+/** The changes to one table: statements and SQL comments. */
 export interface TableRemoval {
   table: string
   lines: string[]
@@ -79,8 +79,9 @@ async function dropColumns(tx: Queryable, engine: Engine, table: ResourceTable):
 const isFile = ({ kind }: { kind: string }) => kind === 'file'
 
 /**
- * Releases the stored files of a table that no row and no restorable deleted row refers to anymore; each cell refers to
- * one file with its digest. The next sweep deletes the files. Returns a comment if there are any.
+ * Releases the table's stored files that are not referenced by a row or by a deleted row that can be restored. If
+ * several files have the same digest, each cell references one of them. The next sweep deletes released files. Returns
+ * a comment if there are any.
  */
 async function releaseLostFiles(
   tx: Queryable,

@@ -35,7 +35,7 @@ export interface ResourceColumn {
   adopted?: true
 }
 
-/** The rows that a sum or count covers: those in a table that refer to the row with the total. */
+/** The rows that a sum or count covers: all rows of `table` that refer to the row with the total. */
 export interface TotalSource {
   table: string
   /** The column that refers to the row with the total. */
@@ -49,7 +49,7 @@ export interface TotalSource {
 /** A value as stored in a column; decimals are bigints. */
 export type StoredCell = string | number | bigint | null
 
-/** The values of a stored row in the recorded columns, by field, together with each column's recorded kind. */
+/** A stored row, by field. Each value has the kind that was recorded for its column. */
 export type StoredCells = Readonly<Record<string, { kind: string; value: unknown }>>
 
 /** Thrown for a row without a valid value for a field; the message states the reason. */
@@ -80,7 +80,7 @@ export interface UniqueTuple {
   columns: readonly string[]
 }
 
-/** What the options `table` and `columns` declare about a table that may already exist. */
+/** What the options `table` and `columns` declare about an existing table. */
 export interface Overlay {
   /** The columns that the declaration names, by field. */
   columns: Readonly<Record<string, string>>
@@ -89,7 +89,7 @@ export interface Overlay {
    * and instants.
    */
   limits: Readonly<Record<string, { length: number; magnitude: number; isTime: boolean }>>
-  /** Returns the problems with the values of a stored row. The cells of decimals are text. */
+  /** Returns an error for each invalid value in a stored row. Decimals must be passed as text. */
   check: (cells: Readonly<Record<string, unknown>>) => readonly { field: string; message: string }[]
 }
 
@@ -133,7 +133,7 @@ export interface SchemaChangesTable {
   position: number
   /** The column that is filled or converted; null for all other changes. */
   columnName: string | null
-  /** A statement, or a comment about changed rows. */
+  /** A statement, or an SQL comment about changed rows. */
   change: string
   /** How many rows were written. */
   rows: number

@@ -128,7 +128,7 @@ async function compareColumn(comparison: Comparison, column: ResourceColumn, cha
   if (!existing.indexed.has(column.name)) changes.statements.push(...exactIndexStatements(table.name, column))
 }
 
-/** Returns the kind to compare: the same one for all kinds that are stored in the same form. */
+/** Maps kinds that are stored in the same way to the same kind, so that they can be compared. */
 export const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind === 'reference' ? 'integer' : kind)
 
 function wrongType(

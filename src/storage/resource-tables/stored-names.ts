@@ -6,8 +6,8 @@ import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-col
 import { tupleIndexName } from './unique-tuples.ts'
 
 /**
- * Returns the table with the names of its columns in the database: a renamed field keeps the column of its earlier
- * name. `types` provides the existing columns, for columns that are not recorded.
+ * Returns the table with the actual column names: a renamed field keeps the column of its earlier name. `types` lists
+ * the existing columns, in case they are not recorded.
  */
 export function withStoredNames(
   table: ResourceTable,

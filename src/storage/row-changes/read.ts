@@ -3,10 +3,10 @@ import type { Database, Queryable } from '../database.ts'
 import type { LogEntry, LoggedFields } from './recent-entries.ts'
 import { maxPerEntry } from './row-log.ts'
 
-/** A logged change. `at` is its position, which follows the order in which changes were committed. */
+/** A logged change. Its position `at` follows the order in which changes were committed. */
 export interface LoggedChange extends LoggedFields {
   at: number
-  /** The tag of its entry. */
+  /** The tag of the log entry that contains the change. */
   tag: string
 }
 
@@ -17,7 +17,7 @@ export interface LogPosition {
   tag: string
 }
 
-/** The changes in one entry after the requested position, oldest first, and the position of the last one. */
+/** The changes in one log entry after the requested position, oldest first. `at` is the position of the last one. */
 interface EntryAfter extends LogPosition {
   changes: LoggedChange[]
 }
@@ -28,9 +28,12 @@ export interface ChangeLogReader {
   head: () => Promise<LogPosition>
   /** Returns the position of a change and the `seq` of its entry; undefined if the log does not contain it. */
   find: (at: number, tag: string) => Promise<(LogPosition & { seq: number }) | undefined>
-  /** Returns the next entries with changes after a position, and whether the log certainly ends after them. */
+  /**
+   * Returns the log entries with changes after a position. `isEnd` is true if the log is known to have no further
+   * entries.
+   */
   after: (at: number) => Promise<{ entries: EntryAfter[]; isEnd: boolean }>
-  /** Returns the number of the last transaction, for `hasMore`. */
+  /** Returns the number of the last transaction, to be passed to `hasMore`. */
   lastCommit: () => number
   /** Returns false only if no change has been logged since this transaction. */
   hasMore: (since: number) => boolean
@@ -40,7 +43,10 @@ export interface ChangeLogReader {
 const maxRead = 20
 const maxNumbered = 1_000
 
-/** An entry has `maxPerEntry` positions; its changes have the last ones, so that each entry ends at a known position. */
+/**
+ * Each entry has a range of `maxPerEntry` positions. Its changes occupy the end of the range, so that every entry ends
+ * at a position that can be computed.
+ */
 const [numberOf, endOf] = [
   (at: number) => Math.floor(at / maxPerEntry),
   (entry: number) => (entry + 1) * maxPerEntry - 1,
@@ -72,7 +78,7 @@ export function changeLogReader(db: Database): ChangeLogReader {
     },
     after: async (at) => {
       if (!commitsInOrder) await numberAll(db)
-      // The entry that contains `at` may continue after it.
+      // The entry that contains `at` may have further changes after it.
       const first = numberOf(at + 1)
       const recent = db.rowLog.entriesAfter(first - 1)
       // Other connections may have written further entries.
@@ -94,9 +100,9 @@ function entryAfter(after: number, { seq, tag, changes }: LogEntry): EntryAfter 
 }
 
 /**
- * Numbers the committed entries that have no position yet, if the engine does not commit in the order of `seq`. An entry
- * that is committed later gets a higher position, even if its `seq` is lower. Changes to one row are numbered in the
- * order in which they were made.
+ * Assigns positions to the committed entries that have none, if the engine does not commit in the order of `seq`. An
+ * entry that is committed later gets a higher position, even if its `seq` is lower. Changes to the same row keep their
+ * order.
  */
 async function numberAll(db: Database): Promise<void> {
   const unnumbered = db.read.selectFrom('rowChanges').select('seq').where('position', 'is', null).limit(1)

@@ -17,14 +17,14 @@ export interface LoggedFields {
 export interface LogEntry {
   seq: number
   tag: string
-  /** The changes of a transaction, or some of them, oldest first: a JSON array of `LoggedFields`. */
+  /** All or some changes of a transaction, oldest first, as a JSON array of `LoggedFields`. */
   changes: string
 }
 
-/** The maximum length of all entries in memory. */
+/** Maximum total length of the entries in memory, in characters. */
 const maxLength = 2_000_000
 
-/** Creates the memory of the latest entries that this connection has committed. */
+/** Caches the latest entries that this connection has committed. */
 export function recentEntries() {
   const entries: LogEntry[] = []
   let length = 0
@@ -34,14 +34,15 @@ export function recentEntries() {
   return {
     add: (entry: LogEntry): void => {
       const last = entries.at(-1)
-      // The entries between are marks, or another connection has written them.
+      // After a gap in `seq`, drop all earlier entries: the missing ones are marks or were written by another
+      // connection.
       if (last && entry.seq !== last.seq + 1) removeFirst(entries.length)
       entries.push(entry)
       length += entry.changes.length
-      // Half of them, because removing one takes as long.
+      // Remove half of the entries at once, because removing a single one takes as long.
       if (length > maxLength) removeFirst(Math.ceil(entries.length / 2))
     },
-    /** Returns the entries that follow the entry with this `seq`; none if the first of them is not in memory. */
+    /** Returns the entries after the one with this `seq`; none if the first of them is not cached. */
     after: (seq: number): readonly LogEntry[] => {
       const first = entries[0]?.seq
       return first === undefined || seq + 1 < first ? [] : entries.slice(seq + 1 - first)

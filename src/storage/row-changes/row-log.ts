@@ -8,7 +8,7 @@ export interface NewChange {
   noun: string
   change: LoggedFields['change']
   id: RowId
-  /** The revision of the row after the change; before it, if it is a deletion. */
+  /** The row's revision after the change; for a deletion, its last revision. */
   revision: number
   /** The row before the change as JSON text; null if it did not exist or is not known. */
   before: string | null
@@ -21,14 +21,16 @@ type Transaction = Kysely<Tables>
 
 /** The log of changes to rows, for event streams. A transaction that rolls back logs nothing. */
 export interface RowLog {
-  /** Logs a change in the transaction that makes it. A transaction writes its changes together, just before it commits. */
+  /**
+   * Logs a change in the transaction that makes it. All changes of a transaction are written just before it commits.
+   */
   add: (tx: Transaction, change: NewChange) => void
   /**
-   * Returns the JSON text of a row from memory: as the transaction has logged it, or else at this revision, if a recent
-   * transaction on this connection has logged it. Null for all others.
+   * Returns a cached row as JSON text: the version that this transaction logged last, or else this revision, if a
+   * recent transaction on this connection logged it. Returns null if neither is cached.
    */
   loggedRow: (tx: Transaction, noun: string, id: RowId, revision: number) => string | null
-  /** Returns the entries that follow the entry with this `seq`, as far as they are in memory. */
+  /** Returns the entries after the one with this `seq`; none if they are not cached. */
   entriesAfter: (seq: number) => readonly LogEntry[]
 }
 
@@ -37,17 +39,20 @@ interface RowLogOptions {
   pendingIn: (tx: Transaction) => NewChange[]
   /** Runs `insertEntry` with the values of its columns. */
   insert: (tx: Transaction, values: readonly unknown[]) => Promise<{ rows: { seq: number }[] }>
-  /** See `newTag`. */
+  /** A random text from `newTag`. */
   tag: string
 }
 
-/** Returns random text that distinguishes the entries of a process from those at the same position in another copy of the database. */
+/**
+ * Returns random text to tag a process's entries, so that they differ from entries at the same positions in a copy of
+ * the database.
+ */
 export const newTag = (randomUuid: () => string): string => randomUuid().slice(0, 8)
 
 /** The maximum number of changes in an entry of the log. */
 export const maxPerEntry = 16
 
-/** The number of rows in memory: one for each remainder of an id. Longer rows, as JSON text, are not kept. */
+/** The number of cached rows, one per remainder of an id, and the maximum length of a cached row's JSON text. */
 const [slots, maxKeptLength] = [8_192, 1_024]
 
 /** Returns the statement that inserts an entry of the log: its tag, its changes and the time of the first one. */
@@ -55,8 +60,9 @@ export const insertEntry = (db: Kysely<Tables>): Compilable<{ seq: number }> =>
   db.insertInto('rowChanges').values({ tag: '', changes: '', createdAt: '' }).returning('seq')
 
 /**
- * Creates the log of a database. Its transactions must call `write` before they commit, and `committed` with the
- * same changes afterwards, and with the entries that `write` returned if entries are committed in the order of `seq`.
+ * Creates the log of a database. Each transaction must call `write` before it commits, and `committed` afterwards.
+ * `committed` receives the logged changes and, if the engine commits in the order of `seq`, the entries that `write`
+ * returned.
  */
 export function rowLog({ pendingIn, insert, tag }: RowLogOptions) {
   const recent = recentEntries()
@@ -99,5 +105,5 @@ export function rowLog({ pendingIn, insert, tag }: RowLogOptions) {
 const textOf = ({ noun, change, id, before, after }: NewChange): string =>
   `{"noun":${JSON.stringify(noun)},"change":"${change}","id":${JSON.stringify(id)},"before":${before},"after":${after}}`
 
-/** Returns the slot of a row. The last digits of a UUID are random. */
+/** Returns the row's index in the cache. The last digits of a UUID are random, so they spread evenly. */
 const slotOf = (id: RowId): number => (typeof id === 'number' ? id : Number.parseInt(id.slice(-4), 16)) % slots

@@ -24,7 +24,8 @@ export async function watchRows({ db, now, random, historyMs }: WatchOptions, no
   const renewed = await db.write(renew)
   if (renewed) return renewed.since
   return db.write(async (tx) => {
-    // A transaction in which a statement found no watch holds a lock on the table. Wait for all such transactions.
+    // A transaction that has found no watch holds a lock on the table, and does not log its changes. Wait for all such
+    // transactions.
     if (!db.engine.commitsInOrder) await sql`lock table row_watches in access exclusive mode`.execute(tx)
     const added = await renew(tx)
     if (added) return added.since

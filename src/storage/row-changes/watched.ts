@@ -2,8 +2,8 @@ import { type RawBuilder, sql } from 'kysely'
 import type { ChangeTracker, Database } from '../database.ts'
 
 /**
- * Returns an SQL expression that is true if the changes to a resource are logged. Inside a larger statement, it costs
- * an index lookup but no round trip.
+ * Returns an SQL expression that is true if the changes to a resource are logged. As part of a larger statement, it
+ * costs an index lookup but no additional round trip.
  */
 export const isWatched = (noun: string): RawBuilder<boolean> =>
   sql<boolean>`exists (select 1 from row_watches where row_watches.noun = ${sql.lit(noun)})`
@@ -20,7 +20,8 @@ export function watchCheck(db: Database, changes: ChangeTracker, noun: string): 
     const changed = changes.lastOf('row_watches')
     if (changed <= asOf) return isWatched
     const last = changes.last()
-    // Another thread has just committed a watch, which this read might miss. An unneeded log entry does no harm.
+    // Another thread may have just committed a watch that this read does not see yet. An unneeded log entry does no
+    // harm.
     if (changed > last) return true
     const found = find.all([noun])
     if (found instanceof Promise) throw new Error('Reads of a database with change numbers must be synchronous')

@@ -35,7 +35,7 @@ export interface RowChanges {
    * row with this id.
    */
   restore: (tx: Queryable, row: Row, now: string) => Promise<Changed>
-  /** `update` and `remove` return undefined if the row does not exist or does not meet the precondition. */
+  /** `update` and `remove` return undefined if the row does not exist or the precondition fails. */
   update: (
     tx: Queryable,
     id: RowId,
@@ -55,7 +55,7 @@ interface ChangerOptions {
   db: Database
   table: string
   ids: IdType
-  /** The fields that a change returns. `read` selects the same fields in a query without plugins. */
+  /** The fields that a change returns, and the same fields for a query without plugins. */
   returned: readonly unknown[]
   read: Returned['columns']
   folded: readonly string[]

@@ -17,7 +17,7 @@ export interface JudgedRow<Row> {
   canWrite: boolean
 }
 
-/** Applies tests to single rows. A test may depend on related rows. */
+/** Tests single rows. A test may depend on related rows. */
 export interface RowJudge<Row> {
   /** Reads a row and applies the tests to it, in one statement. */
   judged: (id: RowId, tests: RowTests) => Promise<JudgedRow<Row> | undefined>

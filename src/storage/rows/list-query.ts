@@ -19,13 +19,13 @@ import {
 } from './page-query.ts'
 import { testSql } from './row-test.ts'
 
-/** A row's id and revision. A page has changed if and only if the marks of its rows have changed. */
+/** A row's id and revision. A page is unchanged if all of its marks are unchanged. */
 export interface Mark {
   id: RowId
   revision: number
 }
 
-/** Returns the requester; called only for reads that must queue. */
+/** Returns the account that requests a read; called only if the read must wait in a queue. */
 export type RequesterOf = () => ScanRequester
 
 /**
@@ -51,7 +51,7 @@ interface Statement {
 
 type Run = (query: ListQuery, requesterOf: RequesterOf) => unknown[] | Promise<unknown[]>
 
-/** More than the usual queries need; limited because PostgreSQL keeps each statement prepared. */
+/** More than the usual queries need. Limited, because PostgreSQL keeps each statement prepared. */
 const maxShapes = 200
 /** Sorting this many index entries takes one or two milliseconds. */
 const fewRows = 20_000

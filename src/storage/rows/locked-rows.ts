@@ -40,7 +40,7 @@ export async function isAnyPassing(
   return (await query.execute(tx)).rows.length > 0
 }
 
-/** Rows of one table, and the columns in which they refer to another table. */
+/** Rows of one table, and the columns that refer to another table. */
 interface Referred {
   table: string
   columns: readonly string[]
@@ -50,7 +50,7 @@ interface Referred {
 }
 
 /**
- * Locks the rows that these rows refer to, in the order of their ids, until the transaction ends. Returns the locked
+ * Locks the rows to which these rows refer, in the order of their ids, until the transaction ends. Returns the locked
  * ids.
  */
 export async function lockReferred(tx: Queryable, engine: Engine, of: Referred): Promise<RowId[]> {

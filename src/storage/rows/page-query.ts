@@ -6,8 +6,8 @@ import type { RowTest } from './row-test.ts'
 
 export type Filter =
   /**
-   * Text for a companion column is case-folded, unless `stored` is set because the text already has its stored form. An
-   * `exact` filter compares the text itself instead; it needs an index of its own (`ResourceColumn.exact`).
+   * The value to compare with a companion column is case-folded first, unless `stored` says that it already has its
+   * stored form. An `exact` filter compares the text itself; it needs its own index (`ResourceColumn.exact`).
    */
   | { field: string; op: '=' | '>=' | '<=' | '>' | '<'; value: string | number; stored?: true; exact?: true }
   /** Matches text anywhere in one of these fields, which have case-folded companion columns. */
@@ -42,9 +42,9 @@ export interface PageSource {
 }
 
 /**
- * How to choose an index if a range filter and the order by id need different indexes: `sort` the rows of the range if
- * there are few, or `walk` by id until enough rows match. `found` reads a few rows by their known ids; `free` leaves
- * the choice to the engine.
+ * How to choose an index if a range filter and the order by id need different ones. `sort` reads the rows in the range
+ * and sorts them, which suits a small range. `walk` reads rows by id until enough of them match. `found` reads a few
+ * rows whose ids are known. `free` leaves the choice to the engine.
  */
 export type Plan = 'free' | 'sort' | 'walk' | 'found'
 
@@ -99,7 +99,7 @@ export function pageSql(
   const selected = sql.join([...own, ...relatedSelections(order)])
   const page = sql`from ${table} ${joins} ${whereAll(where)} order by ${sql.join(ordering)} limit ${limitExpression(limit)}`
   if (plan !== 'sort') return sql`select ${selected} ${page}`
-  // The ids are read from the index and sorted; only the rows of the page are then read from the table.
+  // The subquery sorts ids from the index; only the rows of the page are then read from the table.
   const direction = sql.raw((order[0]?.descending ?? false) !== backwards ? 'desc' : 'asc')
   return sql`select ${selected} from ${table} where id in (select id ${page}) order by id ${direction}`
 }

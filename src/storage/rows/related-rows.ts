@@ -117,8 +117,8 @@ export function relatedReader(db: Database, { table, columns, column, idType }: 
 }
 
 /**
- * A test that rows must pass. Because any number of rows may fail it, a read by a column other than the id runs as a
- * scan for the requester.
+ * A test that rows must pass. Any number of rows may fail it, so unless the rows are read by id, the read is a scan on
+ * behalf of the requester.
  */
 export interface Passing {
   test: RowTest

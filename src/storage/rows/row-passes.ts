@@ -1,7 +1,7 @@
 import { wideInteger } from './column-codec.ts'
 import type { RelationStep, RowTest, StoredValue, TestedColumn, TestOperator } from './row-test.ts'
 
-/** A row that a `RowTest` can be evaluated on in memory, without SQL. */
+/** A row in memory, on which a `RowTest` can be evaluated without SQL. */
 export interface TestedRow {
   /** Returns the column's value in the form that a `RowTest` compares. */
   valueIn: (column: TestedColumn) => StoredValue | null
@@ -30,8 +30,8 @@ type Comparable = StoredValue | bigint
 type Comparison = (value: Comparable, values: readonly Comparable[]) => boolean
 
 /**
- * Ordered comparisons apply only to numbers, and to text of digits and ASCII signs, which JavaScript and both databases
- * order alike.
+ * Ordered comparisons support only numbers, and text of digits and ASCII signs, because JavaScript and both databases
+ * sort these alike.
  */
 const comparisons: Record<Exclude<TestOperator, 'absent' | 'present'>, Comparison> = {
   '=': (value, [other]) => value === other,

@@ -103,7 +103,7 @@ export interface TestSqlOptions {
    * selected first.
    */
   isEach?: boolean
-  /** The number of steps from the tested row. */
+  /** How many references lead from the tested row to the current table. */
   steps?: number
 }
 

@@ -17,7 +17,7 @@ export interface RowSelection {
   lock?: RawBuilder<unknown> | undefined
 }
 
-/** Reads whole rows. With a transaction, the reads see its uncommitted changes. */
+/** Reads whole rows. Reads in a transaction see its uncommitted changes. */
 export interface RowReads<Row> {
   /** Reads a row that meets the precondition; undefined if there is none. */
   readIn: (

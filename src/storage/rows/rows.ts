@@ -32,9 +32,7 @@ export interface RowsOptions {
   narrow?: readonly string[] | undefined
   /** The fields of the text index, if lists search only some of them. */
   indexed?: readonly string[] | undefined
-  /**
-   * SQL that each change evaluates to find out which subscribers its event has (`Changed.subscribed`); 0 by default.
-   */
+  /** SQL that returns the subscribers to a change's event as a bit mask (`Changed.subscribed`); 0 by default. */
   subscribed?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<number>>>
 }
 

@@ -7,11 +7,11 @@ import { nextRevision, secondIn } from './revision.ts'
 /** A change to one row: the new values by column, and the condition that the row must meet. */
 interface RowUpdate {
   id: RowId
-  /** Undefined values are ignored: their columns keep their values. */
+  /** Columns with an undefined value stay unchanged. */
   cells: Readonly<Record<string, unknown>>
   precondition: RowPrecondition
   now: string
-  /** Set in the result of `indexed`, where `now` is an index: the index of the instant truncated to the second. */
+  /** Used only to compile a statement (see `indexed`): the index of `now` truncated to the second. */
   second?: string
 }
 
@@ -30,12 +30,12 @@ interface Statement {
   positions: readonly number[]
 }
 
-/** More than the usual requests need; limited because PostgreSQL keeps each statement prepared. */
+/** More than the usual requests need. Limited, because PostgreSQL keeps each statement prepared. */
 const maxStatements = 50
 
 /**
- * Returns the function that updates one row. If the precondition has at most `matches`, the statement for each
- * combination of columns is compiled once, because compiling an UPDATE takes longer than running it.
+ * Returns the function that updates one row. Compiling an UPDATE takes longer than running it, so the statement for
+ * each combination of columns is compiled only once, unless the precondition has members other than `matches`.
  */
 export function updater(db: Database, returned: Returned) {
   const statements = new Map<string, Statement>()
@@ -73,7 +73,10 @@ function updateOf(db: Queryable, { table, columns, subscribed }: Returned, updat
 
 const columnsOf = ({ cells }: RowUpdate) => Object.keys(cells).filter((column) => cells[column] !== undefined)
 
-/** Returns the revisions that `matches` allows: undefined if it allows all; -1, which no row has, if it allows none. */
+/**
+ * Returns the revisions that `matches` allows; undefined if it allows any. If it allows none, returns -1, which no row
+ * has.
+ */
 function matchesOf({ precondition: { matches } }: RowUpdate): readonly number[] | undefined {
   if (matches === undefined || matches === 'any') return undefined
   return matches.length > 0 ? matches : [-1]
@@ -87,7 +90,10 @@ function valuesOf(update: RowUpdate): unknown[] {
   return values.concat(matchesOf(update) ?? [])
 }
 
-/** Returns an update in which each value is replaced by its index in `valuesOf`, to compile a statement from. */
+/**
+ * Returns an update in which each value is replaced by its index in the array from `valuesOf`. The statement is
+ * compiled from it.
+ */
 function indexed(update: RowUpdate): RowUpdate {
   const columns = columnsOf(update)
   const matches = matchesOf(update)?.map((_, at) => 3 + columns.length + at)

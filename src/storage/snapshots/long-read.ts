@@ -38,7 +38,7 @@ export interface LongRead {
 export interface OrderTerm {
   term: RawBuilder<unknown>
   descending: boolean
-  /** The position of the cell that already contains this value, so that the value is not read twice. */
+  /** The position of a cell that already contains the term's value, so that the value is not read twice. */
   cell?: number
   /** True for a 64-bit integer; its key is read as text to preserve every digit. */
   isWide?: boolean
@@ -47,7 +47,7 @@ export interface OrderTerm {
 export interface LongReadOptions {
   /** The cells of a row. */
   cells: readonly { term: RawBuilder<unknown>; type: CellType }[]
-  /** The SQL after `from`. */
+  /** The SQL that follows `from`: the table and its joins. */
   from: RawBuilder<unknown>
   where: readonly RawBuilder<unknown>[]
   order: readonly OrderTerm[]

@@ -40,7 +40,7 @@ export interface ChangeLogOptions {
 export function changeLog({ dataVersion, commits, look, shared }: ChangeLogOptions): ChangeLog {
   const numbers = changeNumbers(shared?.memory)
   let [seen, known, next] = [0, Number.NaN, 0]
-  /** True if another thread may have committed changes that have no numbers yet. */
+  /** True if another thread may have committed changes that do not have a number yet. */
   let isUncertain = false
   let recorded = nothingRecorded()
   const detect = () => {

@@ -54,7 +54,7 @@ export const sqlite: Engine = {
   uuidType: 'text',
   idColumns: {
     integer: [integerId],
-    // Without an explicit column, VACUUM could change `rowid`. No field name begins with an underscore.
+    // VACUUM can change `rowid` unless a table declares it as a column. No field name begins with an underscore.
     uuid: [numberedBy('_row'), { name: 'id', type: 'text', define: (column) => column.notNull().unique() }],
   },
   now: sql`unixepoch('now', 'subsec') * 1000.0`,
@@ -110,7 +110,7 @@ export const sqlite: Engine = {
   jsonCell: (json, path, type) =>
     sql`cast(${sql.join([json, ...path.map((name) => sql.lit(name))], sql` ->> `)} as ${sql.raw(castTypes[type])})`,
   jsonArray: (expression) => sql`json_group_array(${expression})`,
-  // Only the `sqlite3` shell has a CSV writer.
+  // SQLite cannot write CSV; only the `sqlite3` shell can.
   csvFields: () => undefined,
   csvRecord,
   bytewise: (term) => term,
@@ -142,7 +142,7 @@ export const sqlite: Engine = {
   // Calls a function defined in `scans/scan-thread.ts` for every 1024th row, so the cost is negligible.
   interruptible: (table) => sql`(${sql.ref(`${table}.rowid`)} & 1023 or scan_goes_on())`,
   tableSizes: sqliteTableSizes,
-  // SQLite locks the whole file, and writers wait for the lock before their transaction begins.
+  // Writers wait for the lock on the file before their transaction begins, so no statement can time out on a lock.
   isLockTimeout: () => false,
   isRepeatable: null,
 }

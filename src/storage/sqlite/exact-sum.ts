@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { withPoint } from '../rows/column-codec.ts'
 
-// Report threads import this module, so it imports no Kysely.
+// This module must not import Kysely, which would delay the start of each report thread.
 
 /** Sums of the two halves cannot overflow: each value contributes less than 2³⁴ to either. */
 export const half = 1_000_000_000

@@ -25,7 +25,7 @@ export interface GroupCommitOptions {
   /** Called after the commit, when other connections see the changes. */
   onCommit?: () => void
   onRollback?: () => void
-  /** Makes the commits so far durable; by default, they already are. */
+  /** Makes all commits so far durable. By default, does nothing, because they are already durable. */
   sync?: () => void | Promise<void>
   /**
    * Called with the error of a failed sync. By default, the error is thrown as an uncaught exception, which ends the
@@ -77,7 +77,7 @@ export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, options: GroupComm
     if (isRunning) gather(-1, monotonic())
   }
 
-  /** Rejects these and all further units: a second sync might succeed although the disk has lost the commits. */
+  /** Rejects the batch and all later units. A second sync might succeed although the disk has lost the commits. */
   function fail(batch: Waiting<Tx>[], error: unknown): void {
     failure = { error }
     for (const { reject } of [...batch, ...waiting.splice(0)]) reject(error)

@@ -11,7 +11,7 @@ export const publishing = (
   { onUnit, write, committed, drop }: PendingChanges,
 ) => ({
   onBegin: () => {
-    // So that reads during the transaction see all earlier ones, also those of other threads.
+    // Lets reads in this transaction see all earlier transactions, including those of other threads.
     reads.end()
     changes.began()
   },
@@ -30,7 +30,10 @@ export const publishing = (
 
 type PendingChanges = ReturnType<typeof pendingChanges>
 
-/** Returns the log of changes to rows, and what group commit does with those of its current transaction. */
+/**
+ * Returns the log of row changes, and the callbacks with which group commit writes, confirms or drops the pending
+ * changes.
+ */
 export function pendingChanges(tx: Queryable, { prepare, tag }: Pick<Database, 'prepare'> & { tag: string }) {
   const pending: NewChange[] = []
   let written: LogEntry[] = []

@@ -49,7 +49,9 @@ export function sharedReads(handle: SqliteHandle, detect: () => void): SharedRea
   return { begin, end, look }
 }
 
-/** Ends a read transaction. After a damaged page or an I/O error, which the read has reported, COMMIT fails as well. */
+/**
+ * Ends a read transaction. COMMIT also fails after a damaged page or an I/O error, which the read has already reported.
+ */
 function endRead({ db, statement }: SqliteHandle): void {
   try {
     statement('commit').run.run()

@@ -11,8 +11,8 @@ type Sample = [pages: number, lastPath: string, interior: [path: string, cells: 
 const maxSampledPages = 2_000
 
 /**
- * Measures tables and indexes with the virtual table `dbstat`, which visits the pages of a B-tree from its root, depth
- * first. Of a large B-tree, reads only the first pages, and extrapolates from them.
+ * Measures tables and indexes with the virtual table `dbstat`, which visits the pages of a B-tree depth first,
+ * beginning at its root. For a large B-tree, reads only the first pages and extrapolates.
  */
 export const sqliteTableSizes: Engine['tableSizes'] = {
   query: sql`(

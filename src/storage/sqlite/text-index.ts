@@ -6,10 +6,7 @@ import { type SqliteTextIndexOptions, textIndexBuilder, type Unindexed } from '.
 import { type Candidates, type Searched, type TextIndex, trigramQuery } from '../text-index/text-index.ts'
 
 export const unindexedAtMost: Unindexed = { newRows: 10_000, changed: 1_000 }
-/**
- * With this many candidates or more, rows are read in sort order instead, because enough of them match to fill a page
- * soon.
- */
+/** With this many candidates or more, rows are read in sort order, because a page fills up quickly. */
 const fewCandidates = 5_000
 const retryMs = 60_000
 

@@ -79,7 +79,7 @@ export interface DataKeysTable {
   fingerprint: string
   wrapped: string
   createdAt: string
-  /** When the key became the one that encrypts new secrets; null if it has not yet. */
+  /** When the key began to encrypt new secrets; null if it has not yet. */
   activatedAt: string | null
 }
 
@@ -95,7 +95,7 @@ export interface QuotaUsesTable {
   /** The month, such as `2026-11`. */
   period: string
   used: number
-  /** How many of the requested calls the most recent update granted. */
+  /** How many calls the most recent update granted, which may be fewer than it requested. */
   granted: number
 }
 

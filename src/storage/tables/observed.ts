@@ -1,9 +1,9 @@
 /** The histogram buckets of a sample: one per bound of `durationBounds`, and one for longer durations. */
 type Durations = Record<`duration${0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 12 | 13}`, number>
 
-/** What one process counted in 15 seconds, and its state at the end of them. */
+/** A process's counts over 15 seconds, and its state at the end of that period. */
 export interface MetricSamplesTable extends Durations {
-  /** The end of the 15 seconds, in epoch ms. */
+  /** The end of the period, in epoch ms. */
   at: number
   node: string
   succeeded: number

@@ -98,7 +98,7 @@ export interface DeliveriesTable {
   nextAttemptAt: string | null
   createdAt: string
   completedAt: string | null
-  /** Why there was no further attempt, if no response explains it. */
+  /** Why the delivery was not attempted again, if no response explains it. */
   reason: ColumnType<string | null, string | null | undefined, string | null>
   /** The endpoint queue in which the delivery waits: see `DeliveryLanesTable`. */
   lane: Generated<string>

@@ -54,20 +54,22 @@ export interface DeclaredJobsTable {
   /** The input as JSON text. */
   input: string
   key: Late<string>
-  /** Equal to `key` while the job waits, unless another one waits with the same key. Unique for each name. */
+  /**
+   * Equal to `key` while the job waits, unless another waiting job with this name already has the key. Unique per name.
+   */
   waitingKey: Late<string>
   status: 'waiting' | 'running' | 'completed' | 'failed' | 'cancelled'
   /** When a waiting job may start. */
   dueAt: string
   /** 1 if a waiting job is in the queue; 0 until it is due. */
   queued: number
-  /** How many times the job was put into the queue. Only its latest entry in the queue counts. */
+  /** How many times the job was added to the queue. Only its latest queue entry counts. */
   turn: Generated<number>
   /** How many times the job was started. Only the latest attempt may change the row. */
   attempts: Generated<number>
   /** Failed attempts since the job was added or last retried on request. */
   failures: Generated<number>
-  /** Attempts interrupted by the end of their process, since the job was added or last retried on request. */
+  /** Attempts interrupted because their process exited, since the job was added or last retried on request. */
   interruptions: Generated<number>
   /** The error of the last failed attempt. */
   error: Late<string>
@@ -98,7 +100,7 @@ export interface BackupsTable {
    */
   scheduledFor: string
   status: 'running' | 'completed' | 'failed'
-  /** The node that made the last attempt; before the first one, the node that received the request. */
+  /** The node that made the last attempt or, before the first attempt, the node that received the request. */
   node: string
   /** Fencing token: incremented by each claim. 0 until a node begins to make a requested backup. */
   attempts: number

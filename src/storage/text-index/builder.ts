@@ -65,8 +65,8 @@ export function textIndexBuilder({ path, write, newToken }: SqliteTextIndexOptio
 }
 
 /**
- * Runs one step. Stores the step's token in the database before the thread commits the step. If that commit fails, the
- * tokens differ, and the index is rebuilt.
+ * Runs one step. The step's token is stored in the database before the thread commits the step. If that commit fails,
+ * the tokens differ, and the index is rebuilt.
  */
 async function step(
   worker: Worker,

@@ -18,7 +18,7 @@ index.exec('create table if not exists indexes (name text primary key, columns t
 
 type Step = Extract<ToIndexThread, object>['step']
 
-/** Adds the next rows and changes to the index in a transaction and leaves it open. */
+/** Adds the next rows and changes to the index in a transaction, without committing it. */
 function prepare({ table, columns, token }: Step): IndexStep {
   index.exec('begin immediate')
   source.exec('begin')

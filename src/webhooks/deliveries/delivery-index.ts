@@ -42,9 +42,9 @@ export const hasStatus = (status: Delivery['status']) => (row: ExpressionBuilder
   row('deliveries.status', '=', sql.lit(status))
 
 /**
- * Returns a condition on the event type. The index of pending deliveries contains the type, and few deliveries are
- * pending; `coalesce` on a non-null column does not change the result, but keeps the planner from choosing a different
- * index.
+ * Returns a condition on the event type. Wrapping a column in `coalesce` does not change the result, but prevents the
+ * planner from choosing an index on the column. The index of pending deliveries contains the type, and few deliveries
+ * are pending.
  */
 const isOf = (event: string, status: Chosen['status']) =>
   status === 'pending' ? sql<boolean>`coalesce(event_type, '') = ${event}` : sql<boolean>`event_type = ${event}`

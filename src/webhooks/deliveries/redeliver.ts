@@ -16,9 +16,9 @@ interface Sending extends Store {
 }
 
 /**
- * Sends one delivery again, with the same id and body, in new attempts. Throws RESOURCE_NOT_FOUND, WEBHOOK_NOT_ACTIVE,
- * PRECONDITION_FAILED if the webhook does not meet the precondition, or PERMISSION_DENIED if the webhook's scopes no
- * longer cover the event or its owner may no longer read the event's resource.
+ * Sends one delivery again, with the same id and body. Throws RESOURCE_NOT_FOUND, WEBHOOK_NOT_ACTIVE or
+ * PRECONDITION_FAILED. Throws PERMISSION_DENIED if the webhook's scopes do not cover the event anymore, or if its owner
+ * may not read the event's resource anymore.
  */
 export async function redeliver(
   tx: Queryable,

@@ -5,7 +5,7 @@ import type { Webhook } from '../../storage/tables/tables.ts'
 import { coveredBy, effectiveScopes } from '../dispatch/subscribers.ts'
 import { testQueueId } from '../queue/endpoint-queue.ts'
 
-/** Maximum number of waiting deliveries that one transaction ends or redirects to a new address. */
+/** Maximum number of waiting deliveries that one transaction marks as failed or redirects to a new address. */
 export const settledAtOnce = 100
 
 interface SettleOptions {
@@ -21,8 +21,8 @@ interface Position {
 
 /**
  * Applies a webhook's change or deletion to its waiting deliveries, in the same transaction. After a change of address,
- * deliveries move to the new one if the webhook's scopes cover their events, and otherwise end. All end when the
- * webhook is paused, disabled or deleted, so that the log promises no further attempt.
+ * a delivery is redirected to the new address if the webhook's scopes cover its event; otherwise it is marked as
+ * failed. If the webhook was paused, disabled or deleted, all of its waiting deliveries are marked as failed.
  *
  * A job settles the deliveries beyond the first `settledAtOnce`; until then, each claim checks the webhook
  * (`whyStopped`). Calls in flight continue and may still succeed; they are retried only after a change of address.

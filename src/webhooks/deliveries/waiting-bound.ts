@@ -19,8 +19,8 @@ export type WaitingBound = (owners: readonly string[]) => Promise<void>
 
 const batchSize = 500
 /**
- * Number of deliveries that may be dropped per added delivery, in addition to one batch. It exceeds 1, so that an owner
- * far above the limit gets back below it.
+ * Number of deliveries that may be dropped per added delivery, in addition to one batch. Must exceed 1, so that an
+ * owner far above the limit gets back below it.
  */
 const dropsPerAddition = 4
 const maxDropped = 5_000
@@ -28,9 +28,9 @@ const notifyEachMs = 3_600_000
 const maxOwners = 10_000
 
 /**
- * Limits each owner's waiting deliveries, to within one percent. Counting scans an index, so it is not done for every
- * addition: the next count is due once half of the remaining room is used up, because other nodes may be using the
- * other half.
+ * Limits each owner's waiting deliveries, with an error of at most one percent. Counting scans an index, so deliveries
+ * are not counted after every addition. The next count is due when this process has used up half of the remaining
+ * capacity, because other nodes may be using the other half.
  */
 export function waitingBound(options: BoundOptions): WaitingBound {
   const { maxWaiting } = options
@@ -58,7 +58,7 @@ const waitingOf = ({ engine }: Database, owner: string) => sql`delivery_lanes as
 
 /**
  * Runs a query over many rows outside the thread that serves requests. Returns no rows if the scan is refused; the
- * owner's next addition tries again.
+ * owner's next addition counts again.
  */
 async function scanRows<Row>(db: Database, query: RawBuilder<Row>, owner: string): Promise<Row[]> {
   const compiled = query.compile(db.read.withoutPlugins())

@@ -3,7 +3,7 @@ import type { Database, Queryable } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
 import type { Tried } from './outcome.ts'
 
-/** Stores the attempts of a batch, for the logs of their deliveries. */
+/** Stores a batch of attempts, which the delivery log shows. */
 export async function addAttempts(tx: Queryable, { engine }: Database, batch: readonly Tried[]): Promise<void> {
   const rows = batch.flatMap(({ due, startedAt, outcome }) => {
     if (outcome === null) return []

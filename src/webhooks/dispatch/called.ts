@@ -50,7 +50,7 @@ export async function webhooksToCall(
 
 /**
  * Returns the ids of deliveries that were created for an earlier address and whose events the webhook's current scopes
- * do not cover. They end without a call, like deliveries that are already settled (`settle.ts`).
+ * do not cover. They fail without a request, as if `settle.ts` had already settled them.
  */
 async function uncoveredOf(
   tx: Queryable,

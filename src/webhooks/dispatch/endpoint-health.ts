@@ -128,9 +128,9 @@ async function notifyFailing(tx: Queryable, options: HealthOptions, webhook: Web
 }
 
 /**
- * Ends failing periods that began after this transaction found the webhook healthy: the batch contains a success, but
- * the endpoint queue, now locked, had failures before it. Skips webhooks locked by another transaction, because the
- * next failure checks the queue again.
+ * Ends a failing period that another transaction began after this one had found the webhook healthy. In that case, the
+ * batch contains a success, but the endpoint queue, which is now locked, already had failures. Skips webhooks locked by
+ * another transaction, because the next failure checks the queue again.
  */
 async function endFailingPeriods(
   tx: Queryable,

@@ -12,7 +12,7 @@ export interface FanOutOptions extends JudgingOptions {
   db: Database
   now: () => number
   random: RandomBytes
-  /** Limits the waiting deliveries. */
+  /** Drops an owner's oldest waiting deliveries if there are too many. */
   bound?: WaitingBound
   /** Converts events to the field names of an API version; by default, the stored names are sent. */
   shapes?: EventShapes
@@ -50,8 +50,8 @@ export const fanOut = (options: FanOutOptions): WorkTogether => {
     const events = await eventsOf(db.read, db, jobs)
     const { readers, retry } = readersIn(options, jobs, targetsIn(db.read, db, events))
     const registered: Addition[] = []
-    // A unique constraint ignores nulls, such as the missing webhook id of these deliveries, so only the transaction
-    // that finishes the jobs may add them.
+    // These deliveries have no webhook id. A unique constraint ignores nulls, so only the transaction that finishes the
+    // jobs may add them; otherwise, a repeated job would add them twice.
     const addressed: Addition[] = []
     for (const event of events) {
       const bodyIn = bodiesOf(event, shapes)

@@ -26,8 +26,8 @@ export interface OutboundPost {
 
 const ownHeaders = /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length)$/i
 
-// There are no timeouts here, because each call has its own time limit. A receiver's keep-alive hint cannot keep idle
-// sockets open for long.
+// Timeouts are disabled here, because each call has its own time limit. The maximum for keep-alive prevents a receiver
+// from keeping idle sockets open for long.
 const agentOptions = { allowH2: false, headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: 30_000 }
 const cachedUrls = 1_000
 

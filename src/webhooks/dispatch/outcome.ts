@@ -12,7 +12,7 @@ export interface CallOutcome {
   /** For the operator only: the error code, such as ECONNREFUSED; null if delivered. */
   cause: string | null
   /**
-   * Whether the call was blocked because its address must not be called. The owner sees the same error class as for any
+   * Whether the call was blocked because its address is not allowed. The owner sees the same error class as for any
    * unreachable endpoint.
    */
   blocked: boolean
@@ -60,7 +60,7 @@ export function outcomeOf(
     error: complaint,
     cause: failure === null ? complaint : causeOf(failure),
     blocked: codeOf(failure) === BLOCKED,
-    // Rounded: an exact duration would distinguish a refused connection from one that was not attempted.
+    // Rounded, because the exact duration would reveal whether a connection was refused or not attempted at all.
     durationMs: complaint === unreachable ? roundedUp(durationMs) : durationMs,
     responseStart: start,
     responseHeaders: complaint === null ? null : headersToStore(headers),

@@ -90,9 +90,9 @@ export const unreadable: Unsent = {
 }
 
 /**
- * Returns why a delivery must not be sent: the webhook was paused or disabled after the delivery was made due, the
- * webhook or its owner was deleted, or its scopes no longer cover the event. Returns null if it may be sent. A test may
- * be sent while the webhook is paused or disabled.
+ * Returns null if a delivery may be sent, otherwise why not: the webhook was paused or disabled after the delivery was
+ * made due, the webhook or its owner was deleted, or its scopes do not cover the event anymore. A test may be sent even
+ * if the webhook was already paused or disabled.
  */
 export function whyStopped({ webhookId, webhook, isTest, stops }: Due): Unsent | null {
   if (webhookId === null) return null

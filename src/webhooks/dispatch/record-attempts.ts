@@ -75,7 +75,7 @@ export async function recordTogether(
 const isCurrentAddress = ({ webhookId, url }: Due, webhooks: ReadonlyMap<string, Webhook>): boolean =>
   url === (webhooks.get(webhookId ?? '')?.callbackUrl ?? url)
 
-/** Ends the claims that are still valid and updates their deliveries. Returns the updated deliveries by id. */
+/** Releases the claims that are still valid and updates their deliveries. Returns the updated deliveries by id. */
 async function endClaims(
   tx: Queryable,
   options: RecordAttemptsOptions,
@@ -93,8 +93,8 @@ async function endClaims(
     return [id, fence, tried.outcome === null ? attempts : attempts + 1, round, status, next, ended, reason]
   })
   const { engine } = options.db
-  // If the webhook ended the delivery while the call was in flight, a success still counts, but a failure is not
-  // retried. A delivery redelivered during the call counts this attempt and continues on its own schedule.
+  // The delivery may have been settled or redelivered during the call. If it was settled, a success still counts, but a
+  // failure is not retried. If it was redelivered, this attempt is counted, but does not affect the new schedule.
   const unlessRedelivered = (column: string) =>
     sql`${sql.ref(column)} = case when deliveries.round = a.round
       and (deliveries.status = 'pending' or a.status = 'delivered') then ${sql.ref(`a.${column}`)}

@@ -87,8 +87,8 @@ export function claimDue({ db, limits, leaseMs, slots }: ClaimOptions, nowMs: nu
 }
 
 /**
- * Returns the earliest time at which to check each endpoint queue again, and the start times of its most recent calls. If
- * another transaction has locked an admitted delivery, that time is now, and the call does not count as started.
+ * Returns, for each endpoint queue, when to check it again and when its most recent calls started. If another
+ * transaction has locked an admitted delivery, the queue is checked again now, and that call does not count as started.
  */
 function armed(admitted: readonly Chosen[], claimed: readonly Due[], nowMs: number) {
   const leased = Map.groupBy(claimed, ({ lane }) => lane)

@@ -22,7 +22,7 @@ export type Chosen = DueQueue & Admission & { ids: readonly string[] }
 interface DueQueueQuery {
   owners: readonly string[]
   rank: Rank
-  /** Maximum number of queues per owner. */
+  /** Maximum number of queues to lock per owner. */
   each: number
   limits: EndpointLimits
   nowMs: number

@@ -117,7 +117,7 @@ export const endpointQueueId = (
 export const shareOf = (webhookId: string | null, { ownerClient, ownerSubject }: Owned): string =>
   webhookId === null ? ownerClient : `${ownerClient} ${ownerSubject}`
 
-/** Returns the id of a webhook's queue for tests. It is separate, so that tests do not wait behind other deliveries. */
+/** Returns the id of the queue for a webhook's test deliveries, which must not wait behind other deliveries. */
 export const testQueueId = (webhookId: string): string => `${webhookId} test`
 
 /** The earliest `next_attempt_at` among a queue's waiting deliveries, or null. */
@@ -126,8 +126,8 @@ export const firstWaiting: RawBuilder<string | null> = sql`(
   where lane = delivery_lanes.lane and status = 'pending' and lease_until is null)`
 
 /**
- * Returns an expression for the `shareOf` of a queue's first waiting delivery; null if none is waiting. Sorts in the
- * order of the index, because PostgreSQL might otherwise read the waiting deliveries of all queues.
+ * Returns an expression for the owner (see `shareOf`) of a queue's first waiting delivery; null if none is waiting.
+ * Uses the sort order of the index, because PostgreSQL might otherwise read the waiting deliveries of all queues.
  */
 const ownerOf = (lane: RawBuilder<unknown>): RawBuilder<string | null> => sql`(
   select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end from deliveries
