@@ -23,8 +23,8 @@ export async function expireDeliveries(db: Database, now: () => number): Promise
 const maxWithAttempts = 300
 
 /**
- * Deletes the next few old deliveries; returns their number. The DELETE repeats the condition, so that a delivery made
- * due again after the SELECT stays.
+ * Deletes the next few old deliveries; returns their number. The DELETE repeats the condition, so that it skips
+ * deliveries that were made due again after the SELECT.
  */
 async function removeEnded(tx: Queryable, { engine }: Database, before: string): Promise<number> {
   const isOld = sql`completed_at is not null and completed_at <= ${before}`

@@ -159,7 +159,10 @@ export function refuseInactive({ status }: Webhook): void {
   if (status !== 'active') throw new Problem('WEBHOOK_NOT_ACTIVE', `The webhook is ${status}: enable it first`)
 }
 
-/** Deletes a webhook and ends its waiting deliveries; its log is kept. Throws the same errors as `hold`. */
+/**
+ * Deletes a webhook and marks its waiting deliveries as failed. Its delivery log stays. Throws the same errors as
+ * `hold`.
+ */
 export function remove(
   { db, queue, sealer, now }: Store & { queue: Queue },
   caller: Caller,

@@ -13,7 +13,7 @@ import { accountAad, ensureSecret, type Owner, type StoredSecret, secretAad } fr
 const overlapMs = 24 * 3_600_000
 
 interface Rotation {
-  /** For a leaked secret: the service stops signing with the old secret at once instead of after 24 hours. */
+  /** For a leaked secret: if true, the service stops signing with the old secret at once, not after 24 hours. */
   immediate: boolean
   actor: AuditActor
 }

@@ -84,7 +84,9 @@ export async function statisticsOf(
   }))
 }
 
-/** Sums up some hours; includes the success rate and the latencies if there was at least one attempt. */
+/**
+ * Adds up the counts of several hours. Includes the success rate and the latencies if there was at least one attempt.
+ */
 function summaryOf(rows: readonly Counts[]) {
   const [succeeded, failed] = [sum(rows.map((row) => row.succeeded)), sum(rows.map((row) => row.failed))]
   const attempts = succeeded + failed

@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('POST: 409 while a backup is pending, but 202 with the first response for a repeated Idempotency-Key', async () => {
+    it('409 for a POST while a backup is pending, 202 with the first response for a repeated Idempotency-Key', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const key = { 'idempotency-key': 'one' }
       const first = await call('POST', '/api/backups', key)

@@ -82,7 +82,7 @@ forEachEngine((engine) => {
       return rows.filter(({ body }) => JSON.parse(body).id === id).map(({ type }) => type)
     }
 
-    describe('reading', () => {
+    describe('GET /users', () => {
       it('200 with only the caller in lists and counts; 404 for any other user', async () => {
         const list = await as(ada, { url: '/users', headers: { prefer: 'count=exact' } })
         assert.deepEqual([list.json().map(({ id }: { id: number }) => id), list.headers['x-total-count']], [[ada], '1'])
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
       })
     })
 
-    describe('writing', () => {
+    describe('writes to /users', () => {
       it('403 PERMISSION_DENIED naming the fields when users write their own tenant or role (T-API-10)', async () => {
         await set(ada, { tenant: 'north' })
         assert.deepEqual(refused(await as(ada, patched(ada, { tenant: 'south' }))), [

@@ -20,7 +20,7 @@ describe('the demo’s webhook verification', () => {
   const check = (headers: Record<string, string>, text = body) => invalidReason(secret, headers, Buffer.from(text), now)
   const seconds = (offset: number) => new Date(now + offset * 1_000)
 
-  it('accepts a signature from the reference implementation, alone or among others', () => {
+  it('accepts a signature from the reference implementation, as the only one or among others', () => {
     assert.equal(check(signed()), null)
     const headers = signed()
     const others = `v1a,AAAA v1,${Buffer.alloc(32).toString('base64')} v1,short`

@@ -55,7 +55,7 @@ describe('plinth init', () => {
     assert.deepEqual(readdirSync(join(root, 'used')), ['package.json', 'server.js'])
   })
 
-  it('refuses a file', async () => {
+  it('refuses a path that is a file', async () => {
     writeFileSync(join(root, 'file'), '')
     const { code, stderr } = await init('file')
     assert.deepEqual([code, stderr], [1, 'plinth: file is a file; plinth init creates a folder, so use another name\n'])

@@ -5,7 +5,7 @@ import { eventually } from '../support/service.ts'
 import { commandRunner, ended, killAll, newPlace, requestToken, serving, succeeding, visit } from './support.ts'
 
 const { dataDir, port, env: place, remove } = await newPlace()
-// One test requests tokens repeatedly until one of them is signed with the new key.
+// Token requests must not be limited: one test repeats them until a token is signed with the new key.
 const env = { ...place, PLINTH_RATE_LIMIT_TOKEN: 'off' }
 const commands = commandRunner(env)
 after(() => {

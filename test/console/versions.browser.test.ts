@@ -42,7 +42,7 @@ onSqlite((engine) => {
         await grid.getByText('Lamp 1', { exact: true }).waitFor()
         for (const last of [100, 105]) {
           await eventually(`row ${last} is shown`, async () => {
-            // Reading the second page makes the table longer.
+            // Scroll again in each attempt, because reading the second page makes the table longer.
             await box.evaluate((element) => element.scrollTo(0, element.scrollHeight))
             return grid.getByText(`Lamp ${last}`, { exact: true }).isVisible()
           })

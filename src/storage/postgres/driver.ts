@@ -21,7 +21,7 @@ import { checkPooler } from './pooler.ts'
 import { withoutNul } from './statements.ts'
 
 const sessionTimeouts = { lock_timeout: 2_000, idle_in_transaction_session_timeout: 10_000 }
-/** Probes give up after a few seconds, so a failed ping must not take longer. */
+/** Health probes wait only a few seconds for a response, so a ping must fail before that. */
 const pingQuery = { text: 'select 1', query_timeout: 2_000 }
 /** A pooler accepts no session settings, so the timeouts must be set on the role: see `checkPooler`. */
 const ofPooler = {

@@ -91,9 +91,7 @@ export function prepareStatements(tx: Queryable, engine: Engine, step: DataStep)
   ]
 }
 
-/**
- * Returns the statements that put the converted values in place of the old ones, which are kept in a column `…_old`.
- */
+/** Returns the statements that put the converted values in place of the old ones, which stay in a column `…_old`. */
 export function swapStatements(step: DataStep): string[] {
   const { kind, table, column, existing, before } = step
   if (kind === 'fill' || before === undefined) return []

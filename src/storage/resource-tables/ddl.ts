@@ -138,8 +138,8 @@ export const uniqueTupleStatement = (
 export const dropIndexStatement = (index: string): string => `drop index if exists "${index}"`
 
 /**
- * Returns the statements that rename a column, so that its data is kept but the service no longer uses it. `tuples` are
- * the unique multi-column indexes that include the column, and `type` is its type in the database.
+ * Returns the statements that rename a column, which keeps its data but hides it from the service. `tuples` are the
+ * unique multi-column indexes that include the column, and `type` is its type in the database.
  */
 export function renameColumnStatements(
   table: string,

@@ -20,7 +20,7 @@ import { diffTuples } from './unique-tuples.ts'
 export interface ReconcileOptions {
   /** The current time, which becomes the modification time of changed rows. */
   now: string
-  /** The definition that makes the changes. */
+  /** Identifies the definition whose declarations cause the changes. */
   label: DefinitionLabel
   /** Columns whose values have been filled or converted: `table.column`. */
   prepared?: ReadonlySet<string>

@@ -91,7 +91,7 @@ export function changer(options: ChangerOptions): RowChanges {
   const add = inserted(options)
   const updateOne = updater(db, { table, columns: options.read, subscribed: subscribed.updated })
   return {
-    // The update increments the revision and makes the text index read the row.
+    // Updates the inserted row, which increments its revision and marks it as changed for the text index.
     restore: async (tx, row, now) => {
       await add(tx, row)
       return (await first(returning(updateOf(tx, {}, now).where(hasId(row.id)), 'created'))) as Changed

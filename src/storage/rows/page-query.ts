@@ -16,7 +16,7 @@ export type Filter =
 /** Selects one page of a list. */
 export interface ListQuery {
   filters: readonly Filter[]
-  /** An additional condition on the rows; such a page is not index-bounded. */
+  /** An additional condition on the rows. A page with such a condition is not index-bounded. */
   where?: RowTest
   /** A total order, from `orderOf`. */
   order: readonly Sort[]
@@ -146,8 +146,8 @@ function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan
 }
 
 /**
- * Returns the expression for a parameter. Casts it if the column may be narrow, because PostgreSQL would otherwise give
- * it the column's type.
+ * Returns the expression for a parameter. Casts it if the column may be narrow, because PostgreSQL would otherwise
+ * assume the column's type.
  */
 function parameterOf({ field, along }: Pick<Sort, 'field' | 'along'>, position: number, { narrow }: PageSource) {
   const isCast = along ? along.type === 'integer' : narrow?.includes(field)

@@ -14,11 +14,11 @@ export interface ChangeNumbers {
   last: () => number
   lastOf: (table: string) => number
   lastOfRow: (table: string, id: RowId) => number
-  /** Adds a transaction that may have changed anything. */
+  /** Records a transaction that may have changed any row. */
   addUnknown: () => void
-  /** Adds a transaction with these changes. */
+  /** Records a transaction with these changes. */
   add: (changed: RecordedChanges) => void
-  /** The file's commit count when the last transaction was added. */
+  /** The file's commit count when the last transaction was recorded. */
   commits: () => number
   setCommits: (commits: number) => void
 }

@@ -119,8 +119,8 @@ interface Rules {
 
 /**
  * Selects the deliveries of one replay and determines where the next replay begins. Deliveries with the same timestamp
- * are kept together, even if they exceed the limit, so that no two replays send the same delivery. If a filter is
- * selective, a replay may select none of the deliveries that it examined, and still return where to continue.
+ * stay together, even if they exceed the limit, so that no two replays send the same delivery. A replay with a
+ * selective filter may examine many deliveries and select none of them; it still returns where the next one begins.
  */
 async function selectDeliveries(tx: Queryable, rules: Rules, webhook: Webhook, range: Range) {
   const found = await endedWithin(tx, rules, webhook, range, maxExamined + 1)

@@ -54,7 +54,7 @@ const reading: Plugin = async (app, { db, access }) => {
   })
 }
 
-/** Returns the response headers of a 202: the URL of the result, and the delay before the first request to it. */
+/** Returns the response headers of a 202: the URL of the result, and how long to wait before requesting it. */
 const acceptedHeaders = (location: string) => ({ location, 'retry-after': '1' })
 
 const testing: Plugin = async (app, options) => {
@@ -80,7 +80,7 @@ const testing: Plugin = async (app, options) => {
   })
 }
 
-/** Returns the test event, or the example of another event type. */
+/** Returns the event to send as a test: `webhook.test`, or the example of another event type. */
 function testOf(events: EventKinds, { id, event }: { id: string; event: string }, type = 'webhook.test') {
   const example = events[type]?.example ?? {}
   return { type, body: type === 'webhook.test' ? { webhookId: id, event } : example }

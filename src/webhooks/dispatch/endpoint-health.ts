@@ -162,8 +162,8 @@ async function storeFailing(tx: Queryable, { engine }: Database, changed: readon
 }
 
 /**
- * Disables a webhook, with a reason that its owner can read, and ends its waiting deliveries. The owner can enable the
- * webhook again.
+ * Disables a webhook, with a reason that its owner can read, and marks its waiting deliveries as failed. The owner can
+ * enable the webhook again.
  */
 async function disable(tx: Queryable, options: HealthOptions, webhook: Webhook, reason: string): Promise<void> {
   const instant = new Date(options.now()).toISOString()

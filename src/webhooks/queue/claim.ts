@@ -109,8 +109,8 @@ async function lease(
   const ids = chosen.flatMap((lane) => lane.ids.map((id) => [id]))
   if (ids.length === 0) return []
   const wanted = sql`select value ->> 0 from ${engine.jsonRows(JSON.stringify(ids))}`
-  // Skips deliveries that are locked for a moment because their webhook is being stopped. `not (status <> …)` keeps the
-  // planner from using the status index, so that rows are looked up by id.
+  // Skips deliveries that are briefly locked because their webhook is being changed or deleted. `not (status <> …)`
+  // keeps the planner from using the status index, so that rows are looked up by id.
   const { rows } = await sql<Omit<Due, 'webhook' | 'limitMs' | keyof Held>>`
     update deliveries set lease_until = ${leaseUntil}, fence = fence + 1 where id in (
       select id from deliveries where id in (${wanted}) and not (status <> 'pending') and lease_until is null

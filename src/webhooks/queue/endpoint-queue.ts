@@ -145,7 +145,7 @@ export async function resetEndpointQueues(tx: Queryable, db: Database, webhookId
 }
 
 /**
- * Schedules the next check of each queue for its instant, unless an earlier check is scheduled. Called in the
+ * Schedules the next check of each queue for the given time, unless an earlier check is scheduled. Called in the
  * transaction that makes the deliveries due. Ignores queues with no waiting delivery.
  */
 export async function scheduleEndpointQueues(

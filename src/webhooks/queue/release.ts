@@ -8,7 +8,7 @@ import { armOwners } from './owners.ts'
 type Held = Pick<Due, 'id' | 'fence'>
 
 /**
- * Releases claims whose lease has expired, usually because their sender no longer exists. Returns the number of claims
+ * Releases claims whose lease has expired, usually because their sender has exited. Returns the number of claims
  * released.
  */
 export function reclaimExpired(db: Database, nowMs: number): Promise<number> {
@@ -44,8 +44,8 @@ async function releaseWhere(db: Database, which: RawBuilder<unknown>, nowMs: num
 }
 
 /**
- * Postpones a delivery and its whole queue, because an internal error prevented the call. Counts no attempt, and
- * changes nothing if this sender no longer holds the claim.
+ * Postpones a delivery and its whole queue, because an internal error prevented the call. This does not count as an
+ * attempt. Changes nothing if this sender has lost the claim.
  */
 export async function postpone(
   db: Database,
