@@ -65,7 +65,7 @@ onSqlite((engine) => {
       assert.doesNotMatch(answer.body, /<script|https?:/)
     })
 
-    it('200 and 304 for HTML and JSON, which have different ETags and the caching headers of public responses', async () => {
+    it('200 and 304 for HTML and JSON, each with its own ETag and public caching headers', async () => {
       const [page, index] = [await get({ accept: browser }), await get()]
       assert.notEqual(page.headers.etag, index.headers.etag)
       for (const [{ headers }, accept] of [
@@ -79,7 +79,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('200 for HEAD, 405 for POST, 406 for any other media type, 401 for an invalid token', async () => {
+    it('200 for HEAD, but 401, 405 or 406 for an invalid token, method or media type', async () => {
       assert.equal((await app.send({ method: 'HEAD', url: '/', scopes: null })).statusCode, 200)
       const posted = await app.send({ method: 'POST', url: '/', scopes: null })
       assert.deepEqual([posted.statusCode, posted.headers.allow], [405, 'GET, HEAD, OPTIONS'])
@@ -87,7 +87,7 @@ onSqlite((engine) => {
       assert.equal((await app.send({ url: '/', token: 'expired' })).statusCode, 401)
     })
 
-    it('200 with a custom definition’s resources, in the first version that is not retired', async () => {
+    it('200 with links to a custom definition’s resources in the oldest version that is not retired', async () => {
       const lineItems = collection({ path: '/line-items', noun: 'lineItem', body: Type.Object({ title: Line(1, 50) }) })
       const definition = service({ resources: [lineItems] })
       const plans = JSON.stringify({ v1: { status: 'retired', successor: 'v2' } })

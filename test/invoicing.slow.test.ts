@@ -51,7 +51,7 @@ forEachEngine((engine) => {
       return create(who, '/v2/invoices', { customerId, due: '2026-02-28', currency: 'EUR', ...more })
     }
 
-    it('201 with the next gap-free reference; the customer has the caller’s tenant, and the total is the sum of the lines', async () => {
+    it('201 with the next gap-free reference, the caller’s tenant and the sum of the lines as the total', async () => {
       const made = await invoice('ada')
       assert.deepEqual(
         [made.status, made.total, made.overdue, made.createdBy],
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.deepEqual([shown.total, shown.customer.tenant, shown.lines.length], ['100.30', 'north', 2])
     })
 
-    it('201 for 100 concurrent invoices, whose references have no gaps although 10 others get a 422', async () => {
+    it('201 for 100 concurrent invoices, whose references have no gaps even though 10 more requests get a 422', async () => {
       const { customerId, reference } = await invoice('ada')
       const first = Number(reference.slice(2)) + 1
       const payload = { customerId, due: '2026-02-28', currency: 'EUR' }
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       const all = await Promise.all(Array.from({ length: 110 }, (_, n) => post(n % 11 === 0 ? refused : {})))
       const made = all.filter(({ statusCode }) => statusCode === 201).map((one) => one.json().reference)
       assert.deepEqual(new Set(all.map(({ statusCode }) => statusCode)), new Set([201, 422]))
-      // The faults behind the 503 responses are lock timeouts.
+      // Every 503 must have been caused by a lock timeout.
       for (const fault of app.faults.splice(0)) assert.equal((fault as { code?: string }).code, '55P03', String(fault))
       const numbers = made.map((one: string) => Number(one.slice(2))).toSorted((a, b) => a - b)
       assert.deepEqual(
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it("404 for another tenant's rows; the auditor can read invoices (200), but not change them (403) or read customers (404)", async () => {
+    it("404 for another tenant's rows; an auditor can read invoices, but cannot change them or read customers", async () => {
       const { id, customerId } = await invoice('ada')
       const { id: lineId } = await create('ada', '/v2/lines', { invoiceId: id, text: 'Work', amount: '1.00' })
       for (const url of [`/v2/customers/${customerId}`, `/v2/invoices/${id}`, `/v2/lines/${lineId}`]) {
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
       assert.equal((await read('ada', `/v2/invoices/${id}`)).total, '1.00')
     })
 
-    it('200 in v1 with its own field names; a PUT keeps hidden fields; 412 for an outdated v1 tag', async () => {
+    it('200 for v1 requests with the v1 field names; a v1 PUT does not change the fields that v1 hides', async () => {
       const { id, reference, customerId } = await invoice('ada', { currency: 'USD' })
       const shown = await as('ada', { url: `/v1/invoices/${id}` })
       const { number, currency, reference: none } = shown.json()

@@ -8,7 +8,7 @@ import { forEachEngine, type Place } from './support/engines.ts'
 
 const rows = ['--books', '--users', '--tasks', '--deliveries', '--audit'].flatMap((table) => [table, '2000'])
 
-/** Scenarios that continue until the service ends them. Their clients do not read the responses. */
+/** Scenarios in which the abusive client reads no responses, so it has no outcomes to report. */
 const unread: ReadonlySet<Scenario> = new Set(['downloads', 'connections'])
 
 /** A short run of `scripts/isolation.ts` that checks what the second client received, but not how fast. */

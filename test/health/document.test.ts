@@ -7,7 +7,7 @@ const head = '| Id | Check | Result |\n|---|---|---|\n'
 const rows = allChecks.map(({ id, title, rule }) => `| \`${id}\` | ${title} | ${rule} |\n`)
 
 describe('the table of checks in docs/operations.md', () => {
-  it('lists every check with its rule (UPDATE=1 writes it)', () => {
+  it('lists every check with its rule (run with UPDATE=1 to rewrite the table)', () => {
     expectTable('operations.md', head, rows)
   })
 

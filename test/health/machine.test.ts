@@ -88,7 +88,7 @@ const cases: Case[] = [
   ],
 ]
 
-describe('the checks of the process and its settings (S-22)', () => {
+describe('health checks of the process and its settings (S-22)', () => {
   for (const [id, status, text, env, changes] of cases) {
     const settings = Object.entries(env).map(([name, value]) => `${name}=${value}`)
     it(`${id} has the status ${status}: ${text.source} (${settings.join(' ') || 'defaults'})`, async () => {
@@ -97,7 +97,7 @@ describe('the checks of the process and its settings (S-22)', () => {
   }
 })
 
-describe('the checks of files', () => {
+describe('health checks of files', () => {
   let place: ReturnType<typeof newFolder>
   let dataDir: string
   beforeEach(() => {
@@ -169,7 +169,7 @@ describe('the checks of files', () => {
     )
   })
 
-  it('files.results fails if the path of the folder, or a part of it, is a file', async () => {
+  it('files.results fails if the configured folder or one of its parents is a file', async () => {
     expectCheck(await check(), 'files.results', 'pass', /results/)
     writeFileSync(join(dataDir, 'results'), '')
     expectCheck(await check(), 'files.results', 'fail', /results is not a folder/)
@@ -189,7 +189,7 @@ describe('the checks of files', () => {
   })
 })
 
-describe('the checks of the certificate', () => {
+describe('health checks of the certificate', () => {
   const madeMs = Date.parse('2026-01-01T00:00:00Z')
   const dayMs = 86_400_000
   let place: ReturnType<typeof newFolder>
@@ -212,7 +212,7 @@ describe('the checks of the certificate', () => {
     expectCheck(await at(0, { PLINTH_TLS: 'off' }), 'tls.expiry', null)
   })
 
-  it("tls.expiry names both files of the service's CA if it is about to expire, because a restart cannot renew it", async () => {
+  it('tls.expiry names the certificate and key files of a generated CA that is about to expire', async () => {
     const authority = new X509Certificate(readFileSync(join(place.folder, 'certificates', 'authority.crt')))
     const lastDay = Math.floor((authority.validToDate.getTime() - madeMs) / dayMs)
     const later = newFolder()

@@ -1,4 +1,4 @@
-// Runs in its own process: it sets the environment variables of S3.
+// Runs in its own process: sets the S3 environment variables.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -49,7 +49,7 @@ async function stallingProxy({ hostname, port }: URL, text: string) {
 }
 
 describe('database.reachable', () => {
-  it('fails after the time limit if the server does not respond; no other database check is made', async (t) => {
+  it('fails after the time limit if the server does not respond, and skips the other database checks', async (t) => {
     const { port, connections, close } = await silentServer()
     t.after(close)
     const timers = drivenTimers()
@@ -75,7 +75,7 @@ describe('database.reachable', () => {
 
 onPostgres((engine) => {
   describe('a database that stops responding', () => {
-    it('fails the current check after the time limit; no further database check is made', async (t) => {
+    it('fails the current check after the time limit, and skips the remaining database checks', async (t) => {
       const place = await engine.migratedPlace()
       t.after(place.remove)
       const { port, close } = await stallingProxy(new URL(place.url), 'select name from migrations')

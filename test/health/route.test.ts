@@ -31,7 +31,7 @@ forEachEngine((engine) => {
       for (const { status, cure } of report.checks) assert.equal(cure === undefined, status === 'pass')
     })
 
-    it('200 with the same report for ten seconds, under every version', async () => {
+    it('200 with a report cached for ten seconds, in every API version', async () => {
       const first = await read()
       const migrated = (status: string, report: HealthReport) => expectCheck(report, 'database.migrations', status)
       migrated('pass', first)
@@ -63,7 +63,7 @@ onSqlite((engine) => {
     const kernelLocks = '/proc/locks'
     const skip = existsSync(kernelLocks) ? false : `${kernelLocks} does not exist`
 
-    it('200; the process keeps its file lock, so that no other process can remove the WAL', { skip }, async () => {
+    it('200 without releasing the file lock that keeps other processes from removing the WAL', { skip }, async () => {
       const { ino } = statSync(service.db.url.replace('file:', ''))
       const locks = () =>
         readFileSync(kernelLocks, 'utf8')

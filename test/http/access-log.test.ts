@@ -67,7 +67,7 @@ describe('the access log', () => {
     assert.doesNotMatch(JSON.stringify(mounted.lines), /hunter2|\?|Bearer/)
   })
 
-  it('includes rejected, failed and redirected requests, with the client only if the token is valid', async () => {
+  it('is written for rejected, failed and redirected requests, and names the client only if the token is valid', async () => {
     await send(mounted, { method: 'POST', url: '/things', token: 'expired' })
     await send(mounted, { method: 'POST', url: '/things', token: 'writer' })
     await send(mounted, { url: '/nothing?x=1' })
@@ -90,7 +90,7 @@ describe('an access log line', () => {
     ...{ address: '127.0.0.1', client: 'cli_a', subject: 'usr_1', errorCode: undefined },
   }
 
-  it('is one line of JSON, whatever values the client sends and whatever the previous line was', () => {
+  it('is one line of JSON, regardless of what the client sends and of the previous line', () => {
     const textOf = accessTexts()
     const paths = ['/things', '/a"b', '/a\\b', '/a\nb', '/\u007f', '/caf\u00e9', '/\ud83d\ude00', '/\u2028']
     const senders: Partial<AccessLine>[] = [

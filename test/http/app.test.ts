@@ -50,7 +50,7 @@ onSqlite((engine) => {
   describe('over plain HTTP (T-HTTP-12)', () => {
     const plain = (url: string) => service.send({ url, headers: { 'x-forwarded-proto': 'http' } })
 
-    it('301 to HTTPS for a request that the router rejects, if its target is valid in a URL', async () => {
+    it('301 to HTTPS for a request that the router rejects, if its target is syntactically valid', async () => {
       for (const url of ['/products/%ff?x=1', `/products/${'1'.repeat(400)}`]) {
         const answer = await plain(url)
         assert.equal(answer.statusCode, 301, url)
@@ -60,7 +60,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('400 without Strict-Transport-Security if the target is not valid in a URL', async () => {
+    it('400 without Strict-Transport-Security if the target is syntactically invalid', async () => {
       for (const url of ['/products/%zz', '/%']) {
         const answer = await plain(url)
         assert.equal(answer.statusCode, 400, url)

@@ -34,7 +34,7 @@ describe('caching', () => {
   }
 
   for (const method of ['GET', 'HEAD'] as const) {
-    it(`public: shared caches may store the response to ${method} for a minute, with a matching Expires`, async () => {
+    it(`cache 'public': shared caches may store the response to ${method} for a minute, with a matching Expires`, async () => {
       const control = 'public, max-age=60, must-revalidate'
       mounted.clock.now = Date.parse('2026-03-01T12:00:00.500Z')
       assert.deepEqual(await ask('/public', method), { control, expires: 'Sun, 01 Mar 2026 12:01:00 GMT' })
@@ -43,7 +43,7 @@ describe('caching', () => {
     })
 
     for (const name of ['authorization', 'x-api-key']) {
-      it(`public: if a ${method} sends ${name}, only the client may store the response, for a minute`, async () => {
+      it(`cache 'public': only the client may store the response to ${method} with ${name}, for a minute`, async () => {
         const control = 'private, max-age=60, must-revalidate'
         mounted.clock.now = Date.parse('2026-03-01T12:00:00.500Z')
         const sent = { [name]: 'Basic Zm9v' }
@@ -55,7 +55,7 @@ describe('caching', () => {
       })
     }
 
-    it(`private: only the client may store the response to ${method}, and must revalidate it`, async () => {
+    it(`cache 'private': only the client may store the response to ${method}, and must revalidate it`, async () => {
       assert.deepEqual(await ask('/private', method), { control: 'private, no-cache', expires: undefined })
     })
 

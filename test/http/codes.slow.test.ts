@@ -38,7 +38,7 @@ forEachEngine((engine) => {
       ...more,
     })
 
-    /** Requests, by the error code that they cause; the contract's codes come first. */
+    /** Requests, keyed by the error code that they cause. The codes in the API contract come first. */
     const requests: Partial<Record<ProblemCode, Sent>> = {
       INVALID_INPUT: post('/users', '{'),
       MISSING_REQUIRED_FIELD: post('/users', { name: 'Ada' }),

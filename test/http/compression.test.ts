@@ -83,7 +83,7 @@ describe('compression', () => {
     }
   })
 
-  it('Vary: Accept-Encoding whether or not the response is compressed, even with If-None-Match', async () => {
+  it('sends Vary: Accept-Encoding whether or not the response is compressed, even with If-None-Match', async () => {
     for (const url of ['/thing', '/small', '/list', '/picture']) {
       for (const encoding of [undefined, 'gzip']) {
         assert.match(String((await get(url, encoding)).headers.vary), /\bAccept-Encoding\b/, `${url} ${encoding}`)

@@ -21,13 +21,13 @@ forEachEngine((engine) => {
     service.send({ method, url, headers, scopes, ...(payload && { payload }) })
 
   /**
-   * Returns the conditions that reads are tested with. The same code evaluates them on both engines, so only every
-   * sixth is tested on PostgreSQL.
+   * Returns the conditions to test reads with. The same code evaluates them on both engines, so PostgreSQL gets only
+   * every sixth one.
    */
   const ofReads = <One>(all: readonly One[]) =>
     engine.name === 'sqlite' ? all : all.filter((_one, index) => index % 6 === 0)
 
-  /** Creates a product at revision 3, last changed at the time that the table of conditions uses. */
+  /** Creates a product with the revision and modification time that the expected outcomes assume. */
   const product = async () => {
     const row = { name: 'Pen', nameKey: 'pen', price: 1, ...at }
     const made = service.db.write((tx) => tx.insertInto('products').values(row).returning('id').executeTakeFirst())
@@ -242,7 +242,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('POST actions with preconditions on a resource', () => {
+  describe('POST actions on a resource, with preconditions', () => {
     const unfinished = { ...at, reportType: 'products', format: 'csv', versionPrefix: '', status: 'pending' as const }
     const task = { id: `tsk_${'c'.repeat(22)}`, ...owner, ...unfinished, progress: 0, attempts: 0 }
     const targets: [url: string, success: number, body?: object][] = [
@@ -267,7 +267,7 @@ forEachEngine((engine) => {
       const answer = await send('POST', `/api/reports/${taskId}/cancel`, { 'if-match': '"2"' })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_ALREADY_FINISHED'])
     })
-    it('412 for a redelivery with an outdated webhook tag, and for a secret rotation with a tag', async () => {
+    it('412 for a redelivery with an outdated webhook tag, and for a secret rotation with any tag', async () => {
       const headers = { 'if-match': '"2"' }
       isOutdated(await send('POST', `/api/webhooks/${webhookId}/deliveries/dlv_x/redeliver`, headers))
       isOutdated(await send('POST', '/api/webhooks/secret/rotate', headers))

@@ -72,7 +72,7 @@ describe('conditional reads', () => {
       assert.deepEqual([headers.etag, headers['last-modified']], [undefined, undefined])
     })
 
-    it('200 for a PUT with the validators of the representation in its response', async () => {
+    it('200 for a PUT, with the validators of the returned representation', async () => {
       const { headers } = await read({}, '/thing', 'PUT')
       assert.deepEqual([headers.etag, headers['last-modified']], ['"3"', lastModified])
     })
@@ -227,7 +227,7 @@ describe('preconditionOf', () => {
     assert.deepEqual(of({ 'if-none-match': '*' }), { differs: 'any' })
   })
 
-  it('reads If-Unmodified-Since as the start of its second, unless If-Match is present', () => {
+  it('reads If-Unmodified-Since as the start of the given second, and ignores it if If-Match is present', () => {
     const since = { 'if-unmodified-since': lastModified }
     assert.deepEqual(of(since), { unmodifiedSince: '2026-02-01T10:20:30.000Z' })
     assert.deepEqual(of({ ...since, 'if-match': '"3"' }), { matches: [3] })

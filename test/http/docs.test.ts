@@ -119,7 +119,7 @@ describe('the API reference page', () => {
     assert.doesNotMatch(info.description, /press \*\*Authorize/)
   })
 
-  it('does not modify the responses to requests that the user sends', async () => {
+  it('does not modify responses to the requests that users send from the page', async () => {
     const { body } = await get('/docs/start.js')
     const answer = (await shown(body, 'https://plinth.test/users')) as unknown as { url: string }
     assert.equal(answer.url, 'https://plinth.test/users')

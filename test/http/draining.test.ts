@@ -87,7 +87,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       }
     })
 
-    it('sends Connection: close in an error response too', async () => {
+    it('sends Connection: close in error responses too', async () => {
       const socket = await open()
       drain.begin()
       const answer = await ask(socket, '/refused')

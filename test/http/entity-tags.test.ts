@@ -21,7 +21,7 @@ describe('parseEntityTags', () => {
     )
   })
 
-  it('together with matchesTag, takes less than 100 ms of CPU time for 16 KiB of hostile input (T-RES-01)', () => {
+  it('takes less than 100 ms of CPU time, including matchesTag, for 16 KiB of hostile input (T-RES-01)', () => {
     const hostile = ['"', 'W/', '"a"', '"a",', ', ', '\t', '*', '"a" ', 'W/"a"\t,'].flatMap((part) => [
       part.repeat(16_384 / part.length),
       `${part.repeat(16_000 / part.length)}!`,

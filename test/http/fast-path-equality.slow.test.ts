@@ -137,7 +137,7 @@ const unusual = weighted<string[]>(
 function one(field: string): [number, string[]] {
   return [1, [field]]
 }
-/** Header fields that many requests share, because real clients repeat the same head. */
+/** Header fields that many requests share, because real clients repeat the same header section. */
 const repeated = weighted<string[]>(
   [4, ['Authorization: Bearer alice', 'Accept: */*']],
   [3, ['Authorization: Bearer bob', 'Accept-Encoding: gzip, br', 'X-Request-Id: request-0001']],

@@ -178,7 +178,7 @@ onSqlite((engine) => {
       'an expired token': get('/products/1', 'Authorization: Bearer expired'),
     }
     for (const [title, request] of Object.entries(left)) {
-      it(`leaves to the policies: ${title}`, async () => {
+      it(`leaves a request to the policies because of ${title}`, async () => {
         assert.deepEqual(await areFast(request, request, request), [false, false, false])
       })
     }
@@ -251,7 +251,7 @@ onSqlite((engine) => {
       assert.equal(statuses.indexOf(403), 300)
     })
 
-    it('counts requests toward the limit of their API key until at most 30 seconds after its revocation', async () => {
+    it('applies the limit of an API key for at most 30 seconds after the key is revoked', async () => {
       const { db, verifier } = pair.fast
       const clock = { now: start }
       const now = () => clock.now
@@ -280,7 +280,7 @@ onSqlite((engine) => {
       assert.deepEqual(await ask(), [200, 100, 99])
       client.close()
       await service.app.close()
-      // Records the last use of the key now; a timer would do it in a minute, when the database is closed.
+      // Records the key's last use now, because a timer would do it a minute later, after the database is closed.
       await flush()
     })
 
@@ -434,7 +434,7 @@ onSqlite((engine) => {
       let delayMs = 0
       const measure = () => ({ delayMs, utilization: 1, cpuShare: 1 })
       const { ask, app, client } = await started({ overload: { measure, random: () => 0 }, later: timers.later })
-      // The first two seconds are ignored.
+      // The overload policy ignores its first two seconds.
       for (let n = 0; n < 10; n++) timers.pass(200)
       delayMs = 500
       for (let n = 0; n < 4; n++) timers.pass(200)

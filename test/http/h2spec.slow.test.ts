@@ -17,7 +17,7 @@ import { later } from '../support/timers.ts'
 
 /**
  * Deviations of nghttp2, which implements HTTP/2 in every Node.js server: it ignores priorities and frames on closed
- * streams, and closes the connection where RFC 7540 ends only the stream.
+ * streams, and closes the connection where RFC 7540 requires it to reset only the stream.
  */
 const ofNodeJs = [
   'closed: Sends a DATA frame after sending RST_STREAM frame',
@@ -31,12 +31,12 @@ const ofNodeJs = [
   'Sends multiple WINDOW_UPDATE frames increasing the flow control window to above 2^31-1 on a stream',
 ]
 
-/** A deviation counts if it is found in every run. */
+/** The maximum number of runs. Only deviations found in every run make the test fail. */
 const maxRuns = 4
 
 const skip = spawnSync('h2spec', ['--version']).error ? 'h2spec is not installed' : false
 
-/** Runs h2spec; returns its output, and the deviations that are not those of Node.js. */
+/** Runs h2spec. Returns its output and the deviations that are not known deviations of Node.js. */
 async function h2spec(port: number) {
   const options = ['-h', '127.0.0.1', '-p', `${port}`, '--tls', '--insecure', '--path', '/livez', '--timeout', '3']
   const child = spawn('h2spec', options, { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -57,7 +57,7 @@ onSqlite((engine) => {
       await app.listen({ port: 0, host: '127.0.0.1' })
       const { port } = app.server.address() as AddressInfo
       let { deviations, output } = await h2spec(port)
-      // On a busy machine, some requests of h2spec arrive in parts and are answered too early or too late for it.
+      // Repeats a failed run, because on a busy machine some responses reach h2spec too early or too late.
       for (let run = 2; deviations.length > 0 && run <= maxRuns; run++) {
         const repeated = await h2spec(port)
         deviations = deviations.filter((what) => repeated.deviations.includes(what))

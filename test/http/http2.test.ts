@@ -287,7 +287,7 @@ onSqlite((engine) => {
       await closed
     })
 
-    it('aborts the signal of responseEnd() when a stream is reset, even if the handler requests it afterwards', async () => {
+    it('aborts the signal of responseEnd() when a stream is reset, even if the handler calls it afterwards', async () => {
       const ends: AbortSignal[] = []
       const waiting = Promise.withResolvers<void>()
       const { session } = await started({
@@ -340,7 +340,7 @@ onSqlite((engine) => {
       assert.equal((await http2({ path: '/livez' })).status, 200)
     })
 
-    it('is closed after the header timeout if it sends no request, otherwise by GOAWAY after the keep-alive timeout', async () => {
+    it('is closed after the header timeout if it sends no request, otherwise with GOAWAY after the keep-alive timeout', async () => {
       const { session, port, http2 } = await started({ headersTimeout: 300, keepAliveTimeout: 300 })
       const unused = connect(`https://127.0.0.1:${port}`, { rejectUnauthorized: false }).on('error', () => {})
       await once(unused, 'close')

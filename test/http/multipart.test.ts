@@ -37,7 +37,7 @@ const rejects = (text: string, message: RegExp, header = type, maxParts = 3) =>
   })
 
 describe('readForm', () => {
-  it('returns each part with its headers and content, wherever the body is divided into chunks', async () => {
+  it('returns each part with its headers and content, however the body is split into chunks', async () => {
     const bytes = Buffer.from(body)
     assert.deepEqual(await read([bytes]), expected)
     for (let at = 1; at < bytes.length; at++) {
@@ -86,7 +86,7 @@ describe('readForm', () => {
     await rejects(`${'x'.repeat(100_000)}\r\n`, /ended before/)
   })
 
-  it('rejects a body whose connection is lost, even while a part is being read', async () => {
+  it('rejects if the connection is lost, even while a part is being read', async () => {
     const lost = async function* () {
       yield Buffer.from(body.slice(0, 150))
       throw new Error('lost')

@@ -45,7 +45,7 @@ onSqlite((engine) => {
         app.get('/held', { config }, hold)
         app.get('/parked', { config: { ...config, waits: true } }, hold)
       })
-      // The first two seconds are ignored.
+      // The overload policy ignores its first two seconds.
       for (let look = 0; look < 10; look++) timers.pass(200)
     })
     beforeEach(() => {
@@ -170,7 +170,7 @@ onSqlite((engine) => {
       const settings = { overload: { measure, random: Math.random }, later: timers.later }
       const { service } = await documentedApp(db, settings)
       const ask = async () => (await service.send({ method: 'POST', url: '/oauth/token', scopes: null })).statusCode
-      // The first two seconds are ignored, and the level rises from the second overloaded measurement on.
+      // The overload policy ignores its first two seconds; from the second overloaded measurement on, the level rises.
       for (let look = 0; look < 13; look++) timers.pass(200)
       assert.equal(await ask(), 401)
       timers.pass(200)

@@ -80,7 +80,7 @@ describe('a cursor', () => {
 })
 
 describe('listFingerprint', () => {
-  it('is the same for the same parts, and different for another order of the parts', () => {
+  it('returns the same fingerprint for the same parts, and a different one if their order changes', () => {
     assert.equal(listFingerprint([['a'], ['b']]), listFingerprint([['a'], ['b']]))
     assert.notEqual(listFingerprint([['a'], ['b']]), listFingerprint([['b'], ['a']]))
   })

@@ -125,7 +125,7 @@ forEachEngine((engine) => {
     const narrowedSchema = (schema: Json): Json =>
       JSON.parse(JSON.stringify(documented.inlined(schema)), (key, value) => (key === 'required' ? undefined : value))
 
-    /** Fields are selected from rows that are already read, so only every fifth path is tested on PostgreSQL. */
+    /** Fields are selected after the query, so only every fifth path is tested on PostgreSQL. */
     const ofPaths = (paths: readonly string[]) =>
       engine.name === 'sqlite' ? paths : paths.filter((_path, index) => index % 5 === 0)
 

@@ -84,7 +84,7 @@ describe('the `fields` parameter', () => {
     }
   })
 
-  it('200 with the members of nested objects that dotted paths select', async () => {
+  it('200 with the members of nested objects selected by dotted paths', async () => {
     assert.deepEqual(await read('fields=_links.self'), { _links: { self: { href: '/books/7' } } })
     assert.deepEqual(await read('fields=id,_links.update.method'), { id: 7, _links: { update: { method: 'PUT' } } })
     assert.deepEqual(await read('fields=_links.self.href,_links.update.href'), {
@@ -102,7 +102,7 @@ describe('the `fields` parameter', () => {
     assert.deepEqual(await read('fields=title.first,id.x'), {})
   })
 
-  it('200 without objects that have no selected member, but with empty objects that are selected themselves', async () => {
+  it('200 without nested objects whose selected members are all absent, but with an empty object selected by name', async () => {
     assert.deepEqual(await read('fields=_links.nothing,_links.self.href.x,title'), { title: 'Emma' })
     assert.deepEqual(await read('fields=notes.x,tags.x'), {})
     assert.deepEqual(await read('fields=notes,tags'), { notes: {}, tags: [] })

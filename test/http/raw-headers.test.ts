@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { describe, it } from 'node:test'
 import { responseClass } from '../../src/http/server/raw-headers.ts'
 
-/** Returns the whole response of a server as sent, without the date. */
+/** Returns the raw response of a server without the Date field, which varies. */
 async function wire(answering: RequestListener, made: typeof ServerResponse = responseClass, method = 'GET') {
   const server = createServer({ ServerResponse: made }, answering).listen(0, '127.0.0.1')
   await once(server, 'listening')

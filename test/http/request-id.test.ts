@@ -23,7 +23,7 @@ describe('X-Request-Id', () => {
 
   it('is generated for each request that does not have one', async () => {
     const ids = []
-    // More ids than a single batch of random ids contains.
+    // More requests than a batch of pre-generated random ids covers.
     for (let count = 0; count < 600; count++) ids.push(await ask())
     for (const id of ids) assert.match(id, made)
     assert.equal(new Set(ids).size, ids.length)

@@ -52,7 +52,7 @@ forEachEngine((engine) => {
   describe('Idempotency-Key (T-RACE-03)', () => {
     let db: Database
     let service: TestApp
-    /** The function with which the service runs transactions; tests can replace it. */
+    /** Runs the service's transactions; tests replace it to simulate failures. */
     let writing: Database['write']
     before(async () => {
       db = await engine.database()
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       return (await count(table)) - before
     }
 
-    /** The body of a successful request for each POST; if an entry is missing, the test of every POST fails. */
+    /** A valid request body for each POST operation. The test of all POST operations fails if an entry is missing. */
     const successes: Record<string, object | undefined> = {
       '/users': { name: 'Ada', email: 'every.post@example.com' },
       '/products': { name: 'Lamp', price: 1 },
@@ -106,8 +106,8 @@ forEachEngine((engine) => {
       '/api/health/examination': {},
     }
     /**
-     * The operations that need a job or a folder for backups. `test/backup/backups-api.slow.test.ts` and
-     * `test/jobs/routes.test.ts` test their replays.
+     * Operations that require a job or a backup folder. Their replays are tested in
+     * `test/backup/backups-api.slow.test.ts` and `test/jobs/routes.test.ts`.
      */
     const elsewhere = ['/api/backups', '/api/backups/{id}/verify', '/api/jobs/{id}/retry', '/api/jobs/{id}/cancel']
     const bearer = token(`${everyScope} admin`)
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       await other.app.close()
     })
 
-    it('201 for one resource, then the same response marked as replayed', async () => {
+    it('201 for the first request; later requests get the same response marked as replayed', async () => {
       const key = newKey()
       const created = await made('products', async () => {
         const first = await post({ key })

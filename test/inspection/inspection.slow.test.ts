@@ -17,7 +17,7 @@ forEachEngine((engine) => {
       service.send({ method, url, scopes, ...(payload && { payload }) })
     return {
       call,
-      /** Starts a check, and waits until it has ended. */
+      /** Starts a check, waits until it has finished, and returns its state. */
       outcome: async (url: string, payload?: object) => {
         const answer = await call('POST', url, payload)
         assert.deepEqual([answer.statusCode, answer.headers.location, answer.json().status], [202, url, 'running'])
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
     const untilAborted = (signal: AbortSignal) =>
       new Promise<string>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
 
-    it('runs on only one of them; another sees the state, and can start the next one afterwards', async () => {
+    it('runs on only one of them; the others report its state, and can start the next inspection afterwards', async () => {
       const { promise, resolve } = Promise.withResolvers<string>()
       const [one, other] = [nodeOf('one', () => promise), nodeOf('other', async () => 'second')]
       const claims = await Promise.allSettled([one, other].map((node) => service.db.write((tx) => node.claim(tx))))

@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('starts only after the time in `after`, which is a string, milliseconds or a Date', async () => {
+    it('does not start before `after`, whether given as a string, milliseconds or a Date', async () => {
       const started: number[] = []
       const worker = await node(served([jobOf('count', ({ n }) => void started.push(n))]))
       const startMs = test.clock.now
@@ -241,7 +241,7 @@ forEachEngine((engine) => {
       assert.equal((await reaches('failed', 1)).error, 'Error: The process ended during 6 attempts')
     })
 
-    it('waits until a definition declares it, then runs', async () => {
+    it('waits while no node declares a job of its name, and runs once one does', async () => {
       const old = await node(served([jobOf('old', () => {})]))
       await add(old, { n: 1 }, {}, 'old')
       await reaches('completed')

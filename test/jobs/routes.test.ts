@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     const post = (url: string, headers = {}) => service.send({ method: 'POST', url, scopes, headers })
     const idsOf = (answer: Awaited<ReturnType<typeof get>>) => answer.json().map(({ id }: Json) => id)
 
-    it('200 with a job but not its input, 404 for an unknown id', async () => {
+    it('200 with a job without its input, 404 for an unknown id', async () => {
       const id = await add('failed')
       await service.db.write((tx) =>
         tx.updateTable('declaredJobs').set({ error: 'Error: no', key: 'k', attempts: 2, failures: 2 }).execute(),
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       assert.equal((await get('/api/jobs?status=done')).statusCode, 400)
     })
 
-    it('200 and an audit entry for retrying a failed job; the same Idempotency-Key replays the response, and a retry without it is a 409', async () => {
+    it('200 and an audit entry for retrying a failed job, a replay for the same Idempotency-Key, 409 without the key', async () => {
       const id = await add('failed')
       const headers = { 'idempotency-key': `"retry-${id}"` }
       const answer = await post(`/api/jobs/${id}/retry`, headers)
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 for cancelling a waiting job; replayed for its Idempotency-Key; then 409 without the key', async () => {
+    it('200 for cancelling a waiting job, a replay for the same Idempotency-Key, 409 without the key', async () => {
       const id = await add('waiting')
       const headers = { 'idempotency-key': `"cancel-${id}"` }
       const answer = await post(`/api/jobs/${id}/cancel`, headers)

@@ -12,7 +12,7 @@ const rows = Object.entries(entries).map(([message, { level, fields, when }]) =>
 })
 
 describe('the table of log messages in docs/operations.md', () => {
-  it('lists every message with its level and members (UPDATE=1 writes it)', () => {
+  it('lists every message with its level and members (run with UPDATE=1 to rewrite the table)', () => {
     expectTable('operations.md', head, rows)
   })
 

@@ -55,7 +55,7 @@ describe('the log written to a pipe', () => {
 describe('the log on a terminal', () => {
   const plain = { isTTY: true, env: { NO_COLOR: '1' } }
 
-  it('has a readable line for each request', () => {
+  it('shows a readable line for each request', () => {
     const failed = { ...request, status: 404, path: '/nothing', bytes: 17, errorCode: 'RESOURCE_NOT_FOUND' }
     const text = written(({ access }) => {
       access(request)
@@ -66,7 +66,7 @@ describe('the log on a terminal', () => {
     assert.match(second as string, /404 {2}GET {4}\/nothing {2}1\.25 ms {2}17 B {2}RESOURCE_NOT_FOUND$/)
   })
 
-  it('has an error’s message, fields and stack trace', () => {
+  it('shows an error’s message, fields and stack trace', () => {
     const text = written(
       ({ log }) => log.error({ err: new Error('no such file'), queue: 'report' }, 'job failed'),
       plain,

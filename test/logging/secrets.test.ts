@@ -3,14 +3,14 @@ import { after, describe, it } from 'node:test'
 import { errorFields, redactor } from '../../src/logging/redact.ts'
 import { ended, eventually, killAll, newPlace, occupied, plinth, visit } from '../cli/support.ts'
 
-/** Part of every planted secret. */
+/** A substring of every test secret; the output must not contain it. */
 const planted = 'pl4nted'
 const secret = (name: string) => `${name}-${planted}-0123456789abcdefghijklmnop`
 
 describe('T-OPS-02 the output of a service', () => {
   after(killAll)
 
-  it('contains no credentials, whatever requests, settings and failures contain', async () => {
+  it('contains no credentials from requests, settings or failures', async () => {
     const { port, env, dataDir, remove } = await newPlace()
     const closed = await occupied()
     await new Promise((resolve) => closed.server.close(resolve))

@@ -63,7 +63,7 @@ forEachEngine((engine) => {
         const calls = (outcome: string) => now.value('plinth_webhook_calls_total', { outcome }) ?? 0
         const reports = now.value('plinth_report_rows_total', { format: 'csv' }) ?? 0
         const waiting = now.value('plinth_webhook_deliveries_waiting')
-        // A job is counted only after its effects, such as a report's rows.
+        // The queue counts a job only after the job has counted its own results, such as a report's rows.
         const done = (kind: string) => now.value('plinth_queue_jobs_total', { kind, outcome: 'done' }) ?? 0
         const areJobsDone = done('report.generate') === 2 && done('event.fan-out') >= 1
         return calls('delivered') >= 1 && calls('http_5xx') >= 1 && reports === 2 && waiting === 1 && areJobsDone && now
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
     const value = (name: string, labels?: Record<string, string>) => metrics.value(name, labels)
 
     it('includes at least one sample of every metric that applies to this database engine', () => {
-      // The metrics of backups need a backup schedule; those of job attempts, a service that defines jobs.
+      // Backup metrics require a backup schedule, and job attempt metrics require a service that defines jobs.
       const others =
         engine.name === 'sqlite'
           ? /^plinth_(database_connection|backup|job_attempts)/

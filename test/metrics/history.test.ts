@@ -45,7 +45,7 @@ forEachEngine((engine) => {
       assert.deepEqual(service.faults, [])
     })
 
-    /** Returns the sampler of a node, and its metrics. */
+    /** Returns a node's sampler and metrics. `respond` records responses in the metrics. */
     const nodeOn = (node: string, backlogs: Backlog[] = [], database = db, onError = assert.fail as () => void) => {
       const clocks = { now: () => now, monotonic: () => now, later: patient }
       const metrics = openMetrics({ version: 'test', versions: [], monotonic: clocks.monotonic, ofProcess: false })
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       assert.equal(points.length, 2)
     })
 
-    it('200 with the sums of the counts and the worst queue states for longer steps', async () => {
+    it('200 with summed counts and the worst queue states for longer steps', async () => {
       const { points, step } = await history(`?from=${at(start)}&to=${at(start + 60_000)}&step=60`)
       assert.equal(step, 60)
       assert.equal(points.length, 1)

@@ -44,7 +44,7 @@ onSqlite((engine) => {
       assert.equal((await service.send({ url: '/metrics', token: admin, headers: { accept } })).statusCode, 200)
     })
 
-    it('404 under the prefix of a version, and 405 for POST', async () => {
+    it('404 under a version prefix, 405 for POST', async () => {
       assert.equal((await service.send({ url: '/v1/metrics', token: admin })).statusCode, 404)
       assert.equal((await service.send({ url: '/metrics', method: 'POST', token: admin })).statusCode, 405)
     })
@@ -60,7 +60,7 @@ onSqlite((engine) => {
       assert.equal(await count({ route: '/products', method: 'POST', status: '201', version: 'v1' }), 1)
     })
 
-    it('counts routes outside the versions with the version label `none`', async () => {
+    it('counts requests to unversioned routes with the version label `none`', async () => {
       await service.send({ url: '/livez' })
       assert.equal(await count({ route: '/livez', method: 'GET', status: '200', version: 'none' }), 1)
     })

@@ -39,7 +39,7 @@ function configuration(service: RealService, metricsPort: number): string {
     ...{ token_url: `https://localhost:${service.port}/oauth/token`, tls_config: tls },
   }
   const main = [`localhost:${service.port}`]
-  // Prometheus reads YAML, which includes JSON.
+  // Prometheus expects YAML, of which JSON is a subset.
   return JSON.stringify({
     global: { scrape_interval: '300ms', scrape_timeout: '250ms', evaluation_interval: '1s' },
     rule_files: [join(deploy, 'prometheus', 'alerts.yml')],
@@ -160,7 +160,7 @@ describe('Prometheus', { skip }, () => {
     }).catch(() => assert.deepEqual(empty, [], output))
   }
 
-  it('scrapes metrics that promtool accepts without a complaint', async () => {
+  it('scrapes metrics that promtool accepts without a warning', async () => {
     const text = await (await request(`http://127.0.0.1:${metricsPort}/metrics`)).body.text()
     const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], { input: text, encoding: 'utf8' })
     assert.deepEqual([status, stdout, stderr], [0, '', ''])

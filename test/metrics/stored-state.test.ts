@@ -130,7 +130,7 @@ forEachEngine((engine) => {
       assert.equal(value('plinth_database_table_bytes', { table: '(others)' }), 900 + 899 + 898)
     })
 
-    it('count at most 10,000 rows per state, and only covering indexes are read on SQLite', async () => {
+    it('count at most 10,000 rows per state, reading only covering indexes on SQLite', async () => {
       const { scrape } = watched(db, { backlog: async () => idle })
       await addPendingTasks(db, 10_001)
       const { value } = await scrape()

@@ -49,10 +49,10 @@ describe('a node that starts while another is running', () => {
       `PLINTH_BASE_URL is https://api.example.com here, but https://localhost:8443 ${there}`,
     ))
 
-  it('is refused with a Redis URL if the other has none', () =>
+  it('is refused with a Redis URL if the other node has none', () =>
     refused(factsOf({ REDIS_URL: 'redis://:secret@cache/0' }), `REDIS_URL is set here, but not set ${there}`))
 
-  it('is refused with a bucket if the other has a folder, but not with another folder', () => {
+  it('is refused if it uses a bucket and the other node a folder, but not if they use different folders', () => {
     const s3 = factsOf({ PLINTH_RESULTS_URL: 's3://bucket/results' })
     refused(s3, `PLINTH_RESULTS_URL is s3://bucket/results here, but a folder ${there}`)
     assert.deepEqual(checkAgreement(factsOf({ PLINTH_RESULTS_URL: 'file:/mnt/results' }), [other]), [])
@@ -169,7 +169,7 @@ forEachEngine((engine) => {
     })
 
     if (engine.name === 'sqlite') {
-      it('the rows of earlier processes are deleted, because only one process serves a file', async () => {
+      it('the rows of earlier processes are deleted, because only one process at a time can use a SQLite file', async () => {
         await added('nod_before', startMs, elsewhere(factsOf({ PLINTH_BASE_URL: 'https://other.test' })))
         const node = await register(service.db, factsOf())
         assert.deepEqual(
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
         await node.leave()
       })
     } else {
-      it('a process whose base URL differs from that of a live one gets no row; another token lifetime is only reported', async () => {
+      it('a process is not registered if its base URL differs from a live one’s; a different token lifetime is only reported', async () => {
         await added('nod_other', startMs)
         await assert.rejects(
           register(service.db, factsOf({ PLINTH_BASE_URL: 'https://other.test' })),
@@ -193,7 +193,7 @@ forEachEngine((engine) => {
         await emptied()
       })
 
-      it('only one of two disagreeing processes that start concurrently gets a row', async () => {
+      it('only one of two processes with different base URLs is registered if they start concurrently', async () => {
         const outcomes = await Promise.allSettled(
           ['https://one.test', 'https://two.test'].map((url) =>
             register(service.db, elsewhere(factsOf({ PLINTH_BASE_URL: url }))),
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
         for (const outcome of outcomes) if (outcome.status === 'fulfilled') await outcome.value.leave()
       })
 
-      it('a process may disagree with an earlier process with the same host and process id, which it replaces', async () => {
+      it('a process may have a different base URL than an earlier process with the same host and process id', async () => {
         // In a container, the service usually has the process id 1, and a restarted container keeps its host name.
         await added('nod_before', startMs, factsOf())
         const node = await register(service.db, factsOf({ PLINTH_BASE_URL: 'https://other.test' }))
@@ -212,7 +212,7 @@ forEachEngine((engine) => {
         await emptied()
       })
 
-      it('a process may disagree with a lost process, and with a killed process on the same machine', async () => {
+      it('a process may have a different base URL than a lost process, or than a killed one on the same machine', async () => {
         await added('nod_lost', startMs - 40_001)
         await added('nod_killed', startMs, { ...factsOf(), hostname: hostname(), pid: 2 ** 22 + 1 })
         const node = await register(service.db, factsOf({ PLINTH_BASE_URL: 'https://other.test' }))

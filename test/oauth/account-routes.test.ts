@@ -111,7 +111,7 @@ forEachEngine((engine) => {
       assert.equal((await read(`/api/users/${id}/account`)).json().status, 'locked')
     })
 
-    it('204 with return=minimal; 412 with any If-Match but *', async () => {
+    it('204 with return=minimal, 412 with any If-Match value except *', async () => {
       const { id } = await account()
       assert.equal((await patch(id, { locked: true }, { prefer: 'return=minimal' })).statusCode, 204)
       assert.equal((await patch(id, { locked: false }, { 'if-match': '"1"' })).statusCode, 412)
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.equal((await patch(id, { locked: false }, { 'if-match': '*' })).statusCode, 200)
     })
 
-    it('409 LAST_ADMINISTRATOR for locking or demoting the last administrator, even if locked or invited ones are left', async () => {
+    it('409 LAST_ADMINISTRATOR for locking or demoting the last administrator, even if locked or invited ones remain', async () => {
       await service.db.write((tx) => tx.updateTable('accounts').set({ role: 'user' }).execute())
       const [first, last] = [await account('admin'), await account('admin')]
       await account('admin', { invited: true })

@@ -74,7 +74,7 @@ forEachEngine((engine) => {
         assert.equal((await ask(method, `/users/${id}`, administrator, body, outdated)).statusCode, 412)
       })
 
-      it(`2xx with users:write and admin for ${what}; with only users:write for any other user`, async () => {
+      it(`2xx with users:write and admin for ${what}; users:write is enough for any other user`, async () => {
         await account('admin')
         for (const [role, scopes] of [
           ['admin', administrator],

@@ -109,7 +109,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('/api/keys/{id}: 200 with an ETag for GET; 200 for PATCH, where null resets a limit; 412 for an outdated tag', async () => {
+  it('/api/keys/{id}: 200 for GET and PATCH, where null resets a limit; 412 for an outdated tag', async () => {
     const { id } = await create({ rate: '10/1' })
     const url = `${path}/${id}`
     assert.equal((await send('GET', url)).headers.etag, '"1"')
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       assert.equal(await read(revoked.key), null)
     })
 
-    it('200 with a valid key, with an invalid key and without a key; every key sent is looked up', async () => {
+    it('200 with a valid, invalid or missing key; the service looks up every key that is sent', async () => {
       const lookedUp: string[] = []
       const { read } = reader()
       const { key } = await create({ rate: '1/1' })

@@ -1,6 +1,6 @@
 import { type Agent, request } from 'undici'
 
-/** A response, and the URL that sent it after any redirects. */
+/** A response, and the URL from which it came after any redirects. */
 export interface Visit {
   status: number
   headers: Record<string, string | string[] | undefined>

@@ -23,7 +23,7 @@ forEachEngine((engine) => {
       syncBuiltInClient(docsClient, { db, sealer: seals, scopes, baseUrl, isEnabled, onTaken: assert.fail })
     const found = () => findClient(db, docsClient.id)
 
-    it('is not registered if users cannot log in from the reference', async () => {
+    it('is not registered if users cannot log in from the API reference', async () => {
       assert.equal(await keep(false), null)
       assert.equal(await found(), undefined)
     })
@@ -43,7 +43,7 @@ forEachEngine((engine) => {
       assert.deepEqual(client?.grants, ['authorization_code', 'refresh_token'])
     })
 
-    it('is unchanged by the next start, and updated if the base URL or the scopes change', async () => {
+    it('does not change on a restart, unless the base URL or the scopes have changed', async () => {
       assert.equal(await keep(true), 'docs')
       assert.equal((await found())?.revision, 1)
       const { admin: _, ...fewer } = builtIn.scopes

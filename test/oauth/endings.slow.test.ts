@@ -104,7 +104,7 @@ forEachEngine((engine) => {
     assert.equal(await auth.statusFor(access), 403)
   })
 
-  it('200 for a token after its client’s secret is rotated, because tokens stay valid', async () => {
+  it('200 for a token issued before its client’s secret was rotated', async () => {
     const { app, access } = await begun()
     await asAdmin('POST', `/api/clients/${app.id}/rotate-secret`)
     assert.equal(await auth.statusFor(access), 200)

@@ -110,7 +110,7 @@ forEachEngine((engine) => {
         await assert.rejects(openid.refreshTokenGrant(config, second), refused('invalid_grant'))
       })
 
-      it('200 with a refresh token that expires 90 days after the login if that is within 14 days', async () => {
+      it('200 with a refresh token that expires 90 days after the login, if that is less than 14 days away', async () => {
         const { config, first } = await begun()
         await backdate(first, 85, 0)
         const { payload: before } = await storedToken(first)

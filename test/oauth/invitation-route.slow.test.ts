@@ -11,7 +11,7 @@ import { authService, password, person, type Real, realServer } from './real.ts'
 
 const boot = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret of the tests' }
 
-/** The members that these tests read from the response to creating or inviting a user. */
+/** The members that these tests read from responses after they create or invite a user. */
 interface UserOrInvitation {
   id: number
   email: string

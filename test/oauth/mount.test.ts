@@ -36,7 +36,7 @@ forEachEngine((engine) => {
     return JSON.parse(await text(response))
   }
 
-  describe('metadata', () => {
+  describe('the authorization server metadata', () => {
     const urls = {
       issuer,
       authorization_endpoint: `${issuer}/oauth/authorize`,

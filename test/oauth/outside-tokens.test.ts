@@ -120,7 +120,7 @@ onSqlite((engine) => {
     })
   }
 
-  it('tokenVerifier returns AUTH_TOKEN_INVALID for a duplicate claim, at any depth and in any spelling', async () => {
+  it('tokenVerifier returns AUTH_TOKEN_INVALID for a duplicate claim at any depth, escaped or not', async () => {
     const { verify } = verifier()
     const all = JSON.stringify({ ...fields, iss: idp.base, sub: '7', cnf: { a: '"b":' } })
     const sent = (text: string) => signedText(text, { alg: 'ES256', kid: 'theirs' }, theirs.privateKey)

@@ -31,7 +31,7 @@ forEachEngine((engine) => {
   const introspect = (token: string) => openid.tokenIntrospection(gateway, token)
 
   describe('POST /oauth/introspect', () => {
-    it('{"active":false} for every token of a revoked client', async () => {
+    it('200 with {"active":false} for every token of a revoked client', async () => {
       const { app, tokens, refresh, own } = await granted()
       await revokeClient(change(), app.id)
       for (const token of [tokens.access_token, refresh, own]) {

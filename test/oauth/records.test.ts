@@ -23,7 +23,7 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe('a lookup by the adapter', () => {
-    it('returns the latest payload for an id and a kind, and nothing for a different kind', async () => {
+    it('returns the latest payload for an id and its kind, and nothing for a different kind', async () => {
       await of('Session').upsert('r1', { jti: 'r1', scope: 'a' }, 60)
       await of('Session').upsert('r1', { jti: 'r1', scope: 'b' }, 60)
       assert.deepEqual(await of('Session').find('r1'), { jti: 'r1', scope: 'b' })

@@ -211,7 +211,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('{"active":false} and nothing else for another client’s token (RFC 7662 §2.2)', async () => {
+    it('200 with only {"active":false} for another client’s token (RFC 7662 §2.2)', async () => {
       const [client, stranger] = [await registered(), await registered({ introspectsOthers: false })]
       const { access_token } = (await server.token(form(client))).body
       assert.deepEqual(await introspect(stranger, access_token), { status: 200, body: { active: false } })
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       assert.equal(await active(), false)
     })
 
-    it('{"active":false} for anything other than a valid token, including a bare jti', async () => {
+    it('200 with {"active":false} for anything other than a valid token, including a bare jti', async () => {
       const client = await registered()
       const { access_token } = (await server.token(form(client))).body
       const [header, payload, signature = ''] = access_token.split('.')

@@ -48,7 +48,7 @@ onSqlite((engine) => {
   describe('a change of PLINTH_SIGNING_ALGORITHM', () => {
     const auth = authService(engine)
 
-    it('keeps tokens and the id_token_hint of the earlier algorithm valid', async () => {
+    it('does not invalidate access tokens and ID token hints signed with the earlier algorithm', async () => {
       const config = await auth.openidClient({ postLogoutRedirectUris: ['https://app.example/bye'] })
       const one = auth.browser()
       const { tokens } = await codeFlow(config, one, auth.user, { scope })

@@ -263,7 +263,7 @@ forEachEngine((engine) => {
     assert.equal(status, 401)
   })
 
-  describe('T-OA-10 attacks on the pages', () => {
+  describe('T-OA-10 attacks on the login and consent pages', () => {
     const session = (one: Browser) => one.jar.get('__Host-plinth_session /')?.value
 
     it('the session id changes at each login', async () => {

@@ -62,7 +62,7 @@ forEachEngine((engine) => {
   }
 
   describe('GET /api/users/{id}/sessions', () => {
-    it('200 with each login, its clients and its times, and without the credential in the cookie', async () => {
+    it('200 with the clients and times of each session, but without the value of the session cookie', async () => {
       const who = await auth.person()
       const first = await logIn(who)
       const second = await logIn(who, first.one, { name: 'Second App' })

@@ -224,7 +224,7 @@ forEachEngine((engine) => {
       assert.ok('caller' in (await verify(await signed({ jti: 'unrecorded' }))))
     })
 
-    it('a revocation record is kept until the token has expired by every node’s clock', async () => {
+    it('a revocation record is stored until the token has expired according to every node’s clock', async () => {
       const { verify, pass, now } = verifier()
       const adapter = records({ db, now })('ClientCredentials')
       const token = await signed({ jti: 'marked' })

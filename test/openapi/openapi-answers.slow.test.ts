@@ -323,7 +323,7 @@ onSqlite((engine) => {
       [200, '/.well-known/oauth-authorization-server', () => ({})],
       [200, '/.well-known/oauth-protected-resource', () => ({})],
     ]
-    /** The HTTP methods that these helpers use in their requests. */
+    /** The HTTP method of each helper's request. */
     const methodOf: Record<string, string> = {
       act: 'POST',
       onHook: 'POST',
@@ -346,7 +346,7 @@ onSqlite((engine) => {
     }
 
     /**
-     * Operations that require a worker, a job, a user with a browser, a folder for backups or a deprecated version. Other
+     * Operations that require a worker, a job, a user with a browser, a backup folder or a deprecated version. Other
      * tests cover them.
      */
     const elsewhere = [

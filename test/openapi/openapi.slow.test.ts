@@ -82,7 +82,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('has operations whose routes require the same scope under every version prefix (T-API-01)', () => {
+    it('requires the same scope for an operation under every version prefix (T-API-01)', () => {
       const key = ({ method, path, scope, orScope }: Documented['live'][number]) =>
         [method, path.replace(/^\/v\d+\//, '/'), scope, orScope].join(' ')
       const bare = new Set(documented.live.filter(({ path }) => !/^\/v\d+\//.test(path)).map(key))

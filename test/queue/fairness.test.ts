@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       await db.write((tx) => createTask(tx, queue, task, owner(client), new Date().toISOString()))
     }
 
-    /** Returns a worker that records each job's client and holds the job until the test ends it. */
+    /** Returns a worker that records each job's client, and does not finish the job until the test calls `end`. */
     function heldWork() {
       const held: { client: string; end: () => Promise<void> }[] = []
       const order: string[] = []

@@ -25,7 +25,7 @@ forEachEngine((engine) => {
       await db.close()
     })
 
-    it('200 with the waiting, running and repeated jobs of each queue; 403 without the admin scope', async (t) => {
+    it('200 with the numbers of waiting, running and retried jobs in each queue; 403 without the admin scope', async (t) => {
       const db = await engine.database()
       const errors: unknown[] = []
       const now = Date.now
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
       assert.deepEqual([waiting.waiting, waiting.running, waiting.repeated], [2, 0, 0])
       assert.ok(Date.parse(waiting.dueSince) <= Date.now())
       queue.work('webhook.settle', () => new Promise((_, reject) => (end = reject)))
-      // Waiting and running jobs are counted one after the other, so a job may count as both while it begins.
+      // Waiting and running jobs are counted in separate queries, so a job that starts in between is counted twice.
       const running = await eventually('a job runs, and the other one waits', async () => {
         const found = await read()
         return found.running === 1 && found.waiting === 1 && found

@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       }
       const products = async () => (await db.read.selectFrom('products').select('id').execute()).length
 
-      it('are requests, for the rate and for the quota', async () => {
+      it('each count as a request toward the rate limit and the quota', async () => {
         const response = await send(byRate, 'cli_items', 3)
         assert.equal(response.statusCode, 200, response.body)
         assert.deepEqual(await left(byRate, 'cli_items'), [2, 96])

@@ -65,7 +65,7 @@ forEachEngine((engine) => {
           return (await used(who)).join() === uses.join()
         })
 
-      it('202 uses a request and a report; 400, 415, 422, and the 404 for retrying an unknown task use only a request', async () => {
+      it('a 202 uses one request and one report; a 400, 404, 415 or 422 uses only a request', async () => {
         const me = newClient()
         const created = await requestReport(me)
         assert.deepEqual([created.statusCode, quotaLeft(created)], [202, 499])
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
     })
   }
 
-  describe('refusals', () => {
+  describe('refused requests', () => {
     it('429 from the throttle, with headers that report the refunded quota', async () => {
       const { send } = await limited({
         throttle: { calls: 1, seconds: 60, burst: 3 },

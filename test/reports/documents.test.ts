@@ -94,7 +94,7 @@ describe('XLSX', () => {
     assert.match(files.get('xl/workbook.xml')?.toString() ?? '', /name="Things &amp; more \(2\)" sheetId="2"/)
   })
 
-  it('like every other format, rejects if reading the rows fails', async () => {
+  it('rejects if reading the rows fails, as every other format does', async () => {
     const broken = async function* () {
       yield [[1]]
       throw new Error('connection lost')

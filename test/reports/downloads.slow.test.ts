@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       return { socket, head, status: Number(head.slice(9, 12)) }
     }
     const open = () => streams.filter(({ closed }) => !closed).length
-    /** Counts this process's file descriptors that refer to the result. */
+    /** Counts this process's open file descriptors of the result. */
     const descriptors = () =>
       readdirSync('/proc/self/fd').filter((fd) => {
         try {

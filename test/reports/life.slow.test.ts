@@ -87,7 +87,7 @@ forEachEngine((engine) => {
 
   describe('POST /api/reports/{taskId}/cancel', () => {
     for (const status of ['pending', 'in_progress'] as const) {
-      it(`200 with the task, which is now failed, if it was ${status}; one event is recorded`, async () => {
+      it(`200 for a task with status ${status}, which becomes failed; one event is recorded`, async () => {
         const id = await requestReport()
         await set(id, { status })
         const response = await send('POST', `/api/reports/${id}/cancel`)

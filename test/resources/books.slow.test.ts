@@ -248,7 +248,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles('q=0%20wahr'), ['1000 wahr'])
     })
 
-    it('200 with matches of q anywhere in the title, ignoring case and Unicode form', async () => {
+    it('200 with the books whose title contains q, ignoring case and Unicode form', async () => {
       assert.deepEqual(await titles('q=PROCESS'), ['Der Process'])
       assert.deepEqual(await titles(`q=${encodeURIComponent('CAFE\u0301')}`), ['Café', 'Cafe\u0301 II'])
       assert.deepEqual(await titles('q=kafka'), [])
@@ -273,7 +273,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 sorted by genre, for any page size; books without one come first, or last when descending', async () => {
+    it('200 sorted by genre, for any page size; books without a genre come first, or last in descending order', async () => {
       const author = 'Sorted'
       const wanted: [title: string, genre?: string][] = [['d'], ['b', 'essay'], ['c', 'Essay'], ['a', 'Novel'], ['e']]
       for (const [title, genre] of wanted) await create({ title, author, ...(genre && { genre }) })

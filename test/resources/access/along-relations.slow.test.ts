@@ -179,7 +179,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await as('auditor', { url: `/customers/${customerId}?fields=id` })).statusCode, 200)
     })
 
-    it('404 for the list under a row that the caller may not read, as for a missing row; otherwise 200', async () => {
+    it('404 for the nested list of a row that the caller may not read, as for a missing row; otherwise 200', async () => {
       const own = await line('north')
       const url = `/invoices/${own.invoiceId}/lines`
       assert.deepEqual(await statuses({ url }), { north: 200, auditor: 200, south: 404, nobody: 404 })

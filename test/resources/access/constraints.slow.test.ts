@@ -136,7 +136,7 @@ forEachEngine((engine) => {
       assert.equal((await post('own_south', sent({ tenant: 'north' }))).statusCode, 403)
     })
 
-    it('201 or 403 for a new row, depending on the caller and the tenant that `set` gives the row', async () => {
+    it('201 if the caller may write to the tenant that `set` assigns to a new row, otherwise 403', async () => {
       const payload = { text: 'Hello', tenant: 'south' }
       const own = await as('own_north', { method: 'POST', url: '/letters', payload })
       assert.deepEqual([own.statusCode, own.json().tenant], [201, 'north'])

@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal((await as('crm_north', { url: `/customers/${id}` })).json().tenant, 'north')
     })
 
-    it('looks like a missing row in references, in filters and in lists under it', async () => {
+    it('looks like a missing row in references, in filters and in the paths of nested lists', async () => {
       const references = {
         customers: [
           (customerId: number) => ({ method: 'POST', url: '/invoices', payload: { customerId, status: 'draft' } }),

@@ -4,7 +4,7 @@ import { type EngineUnderTest, forEachEngine } from '../../support/engines.ts'
 import { diceFrom } from './no-leak/dice.ts'
 import { Difference, type Plan, play } from './no-leak/play.ts'
 
-/** SEED repeats a run; CASES is the number of cases on each engine. See docs/testing.md. */
+/** SEED reproduces a run; CASES is the number of cases on each engine. See docs/testing.md. */
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
 const cases = Number(process.env.CASES ?? 120)
 const maxCasesPerDefinition = Number(process.env.CASES_PER_DEFINITION ?? 100)

@@ -5,7 +5,7 @@ import { Decimal, Line, plinth, Ref, Type } from '../../../src/plinth.ts'
 import { appOn, type TestApp, token } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 
-/** SEED repeats a run; RUNS is the number of rounds, each of which compares two new services over 40 requests. */
+/** SEED reproduces a run; RUNS is the number of rounds, each of which compares two new services over 40 requests. */
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
 const rounds = Number(process.env.RUNS ?? 2)
 

@@ -33,7 +33,7 @@ forEachEngine((engine) => {
         webhooks.set(id, who)
       }
     })
-    /** Returns who has received which events so far, and removes these events. */
+    /** Returns the receivers of each type of event so far, and removes these events. */
     const received = async () => {
       const deliveries = await fanOutAll(app, definition)
       for (const table of ['deliveries', 'events'] as const) await app.db.write((tx) => tx.deleteFrom(table).execute())

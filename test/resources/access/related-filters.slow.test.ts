@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       return named(ids)
     }
 
-    it('200 with the rows whose related row matches, for every operator and in `or`', async () => {
+    it('200 with the rows whose related row matches, for every operator, and inside `or`', async () => {
       for (const [query, expected] of [
         ['customer.name=ada', ['ada']],
         ['customer.name=Nobody', []],
@@ -113,7 +113,7 @@ forEachEngine((engine) => {
       assert.equal(other.statusCode, 400)
     })
 
-    it('200 in the list under a row, 404 if the caller cannot read that row', async () => {
+    it('200 in a nested list, 404 if the caller cannot read the row in its path', async () => {
       const url = `/invoices/${invoices.ada}/payments?invoice.status=draft`
       assert.equal((await as('crm_north', { url })).json().length, 1)
       assert.equal(
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
       assert.equal((await as('crm_south', { url })).statusCode, 404)
     })
 
-    it('400 for unknown names and invalid values, listing what is allowed', async () => {
+    it('400 for unknown names and invalid values, listing the allowed ones', async () => {
       const messageOf = async (query: string) => {
         const refused = await as('crm_north', { url: `/invoices?${query}` })
         assert.equal(refused.statusCode, 400, `${query}: ${refused.body}`)

@@ -149,7 +149,7 @@ forEachEngine((engine) => {
       const twice = valid()
       await refused([twice, twice], [409, 'DUPLICATE_RESOURCE', 'items.1.body.tenant'])
       const { reference } = await service.api.read(`/v2/invoices/${id}`)
-      // The access rule of the duplicate reads a customer that the same batch creates.
+      // The duplicate's access rule depends on a customer that the same batch creates.
       await refused(
         [valid(), post('invoices', { customerId: ref('0.id'), reference })],
         [409, 'DUPLICATE_RESOURCE', 'items.1.body.reference'],

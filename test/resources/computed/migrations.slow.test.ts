@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.deepEqual(again, [])
     })
 
-    it('is recomputed at the next start if it sums another field or if rows were deleted outside Plinth', async () => {
+    it('is recomputed at the next start if it now sums a different field or if rows were deleted outside Plinth', async () => {
       await first()
       await start(definitionWith(totals('amount')))
       const { service } = await start(definitionWith(totals('discount')))

@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.equal(await following(), before + 2)
     })
 
-    it('are not used up by a body that contains a reference', async () => {
+    it('are not used up by a body that contains its own reference', async () => {
       const before = await following()
       assert.equal((await post({ title: 'A', reference: 'Own' })).json().reference, 'Own')
       assert.equal(await following(), before + 1)

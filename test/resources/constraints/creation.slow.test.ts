@@ -77,13 +77,13 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `${url}?status=draft&region=EU` })).json().length, 1)
     })
 
-    it("201 with the body's values instead of `defaults`, but never instead of `set`", async () => {
+    it("201 with the body's values, which override `defaults` but not `set`", async () => {
       const sent = { status: 'sent', tags: [], due: '2026-05-01', code: 'mine' }
       const made = await create({ title: 'A', ...sent, region: 7, openedAt: '1999-01-01T00:00:00Z' })
       assert.deepEqual(own(made), { ...filled, ...sent })
     })
 
-    it('201 without a value if the function of a default returns undefined', async () => {
+    it('201 without a value if a default function returns undefined', async () => {
       returned.code = () => undefined
       const made = await create()
       returned.code = () => 'C-1'
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       ['returns a promise', () => Promise.resolve('x'), /returned an invalid value: code must be string/],
     ]
     for (const [what, code, message] of failures) {
-      it(`500 if the function of a default ${what}; nothing is stored`, async () => {
+      it(`500 if a default function ${what}; nothing is stored`, async () => {
         const before = await count()
         returned.code = code
         const answer = await post({ title: 'A' })

@@ -29,7 +29,7 @@ function bodyOf({ type, name, row, seen }: Change, { version }: Hook): Members {
   return type === 'deleted' ? { id: row.id } : JSON.parse(JSON.stringify(shown(seen, name, row, version, '')))
 }
 
-/** Fans out the new events as the worker does, compares each delivery with the model, and ends all deliveries. */
+/** Fans out the new events as the worker does, compares each delivery with the model, and marks all as delivered. */
 export async function checkDeliveries(on: Context, changes: readonly Change[]): Promise<void> {
   const { db, definition, app } = on
   const since = on.hooks.length === 0 ? [] : await newEvents(on)

@@ -35,7 +35,7 @@ async function checkReport(dice: Dice, on: Context, who: Person, { type, of, par
   const meanwhile = () => (isMoved ? move(on, who, tenant) : undefined)
   const at = { service: { ...app, db }, definition, scopes: '' }
   on.log.push(`${who.name} report ${type} ${format} ${JSON.stringify(parameters)}`)
-  // `reportFile` reads `app.clock` only when the report runs.
+  // `meanwhile` may advance `app.clock`, which is read only when the report runs.
   const file = String(await reportFile(at, type, parameters, { format, token: tokenOf(who), meanwhile }))
   on.requests += 3
   count(on, type === 'summary' ? 'typed report' : 'report', 200)

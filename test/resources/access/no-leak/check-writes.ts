@@ -105,7 +105,7 @@ export async function checkCreate(
   return changes
 }
 
-/** Removes requests whose stored responses have expired, which they do after a day. */
+/** Removes the requests made more than a day ago, whose stored responses have expired. */
 function forgetExpired(on: Context): void {
   on.keyed = on.keyed.filter(({ at }) => at > on.app.clock.now - 86_400_000)
 }
@@ -153,7 +153,7 @@ export async function checkReplay(dice: Dice, on: Context): Promise<Change[]> {
   if (on.keyed.length === 0) return []
   const earlier = dice.one(on.keyed)
   if (dice.chance(0.75)) return replayed(on, earlier)
-  // Idempotency keys are separate for each caller, so the request of another caller is a new one.
+  // Each caller has its own idempotency keys, so another caller's request with the same key is a new request.
   const { place, body, key } = earlier
   return checkCreate(dice, on, place, dice.one(on.people), { body, key })
 }

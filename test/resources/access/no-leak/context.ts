@@ -216,7 +216,7 @@ async function enroll({ db, app, definition }: Context, person: Person): Promise
   })
 }
 
-/** Gives a caller another tenant, or none, and advances the clock until the change has taken effect. */
+/** Moves a caller to another tenant, or to none, and advances the clock until the change has taken effect. */
 export async function move(on: Context, person: Person, tenant: string | undefined): Promise<void> {
   const { client, user } = person
   await on.db.write(async (tx) => {

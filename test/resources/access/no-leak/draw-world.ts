@@ -227,7 +227,7 @@ function lockComparison(dice: Dice, { shapes }: World, name: Name): Condition {
   return { [link]: comparison(dice, fieldsOf(to), false) }
 }
 
-/** Replaces a collection's rules with random rules or with those of a related collection, unless it has none. */
+/** If a collection has access rules, replaces them with random rules or with those of a related collection. */
 function drawAccess(dice: Dice, world: World, name: Name): void {
   const shape = world.shapes[name]
   if (shape.access === 'none') return

@@ -11,7 +11,7 @@ export interface Person {
   scopes: string[]
 }
 
-/** Returns the caller's id in the form that `createdBy` contains. */
+/** Returns the caller's id as `createdBy` contains it. */
 export const idOf = ({ user, client }: Person) => (user === undefined ? `client:${client}` : `user:${user}`)
 
 const hidden: Record<string, (scope: string) => boolean> = {

@@ -50,7 +50,7 @@ const kinds: readonly [number, (dice: Dice, on: Context) => Promise<unknown>][] 
 const weighted = kinds.flatMap(([weight, check]) => Array.from({ length: weight }, () => check))
 
 /**
- * Runs one case: runs random checks until one sends a request. A check may send none, such as if no row is suitable.
+ * Runs one case: runs random checks until one sends a request. A check sends none if, for example, no row is suitable.
  */
 async function playCase(dice: Dice, on: Context): Promise<void> {
   advance(on, 1 + dice.int(1_500))

@@ -12,7 +12,7 @@ export interface DrawnRead {
   query: Query
   fields: string[]
   expand: string[][]
-  /** The collections that the parameters reach; the token needs the read scope of each. */
+  /** The collections that the parameters refer to; the token needs the read scope of each. */
   reached: Set<Name>
   /** True if a parameter contains a name that the version does not have. */
   isUnknown: boolean

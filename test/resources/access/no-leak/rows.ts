@@ -38,7 +38,7 @@ export const shownFields = (shape: Shape) =>
     ...Object.keys(shape.totals),
   ].filter((field) => !shape.writeOnly.includes(field))
 
-/** Returns a row as a version shows it. `prefix` starts the links; it is empty in events. */
+/** Returns a row as a version shows it. Each link starts with `prefix`, which is empty in events. */
 export function shown(state: State, name: Name, row: Row, version: Version, prefix: string): Members {
   const shape = state.world.shapes[name]
   const members: Members = { id: row.id }

@@ -62,7 +62,7 @@ export function requiredFields(shape: Shape, version: Version, isReplacement: bo
 const present = (values: Members): Members =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined && value !== null))
 
-/** Returns what a POST stores, or a refusal. `body` has the collection's own names. */
+/** Returns the values that a POST stores, or the expected error. `body` has the collection's own field names. */
 export function creationOf({ state, name, version, asker }: Writing, body: Members): Members | Refusal {
   const shape = state.world.shapes[name]
   const sent = Object.entries(body).filter(([field]) => !isUnsettable(shape, version, field))
