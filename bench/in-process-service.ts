@@ -69,11 +69,13 @@ function receive(
     request.push(null)
     request.complete = true
   }
-  // Like Node.js, check for Expect: the first access to `headers` parses all fields, and that time is measured.
+  // Check for Expect as Node.js does: the first access to `headers` parses all fields, which must be measured too.
   if (request.headers.expect === undefined) server.emit('request', request, response)
 }
 
-/** Sends requests, 32 at a time, and returns the CPU time per request in microseconds. Throws for any other status. */
+/**
+ * Sends requests, 32 at a time, and returns the CPU time per request in µs. Throws if a response has another status.
+ */
 export async function cpuPerRequest(
   server: Server,
   {
@@ -98,7 +100,7 @@ export async function cpuPerRequest(
   return (user + system) / count
 }
 
-/** Sends a request whose response stays open, such as an event stream; resolves when its first bytes were written. */
+/** Sends a request whose response stays open, such as an event stream; resolves once its first bytes are written. */
 export function openInProcess(
   server: Server,
   responseClass: typeof ServerResponse,

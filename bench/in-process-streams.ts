@@ -4,10 +4,10 @@ import { openSandbox } from './sandbox.ts'
 import { insertProducts, priceOf } from './service.ts'
 
 /**
- * Measures the CPU time of PUT with and without 1,000 open event streams in one process, without a network: from the
- * parsed request to the write of the response, with the commit and the events. Rounds of both alternate. The streams
- * follow `--paths one`: one query that no product matches, or `--paths many`: 100 queries, each of which matches 1 % of
- * the products. Prints the median of each, and of the ratios of adjacent rounds.
+ * Measures the CPU time of PUT with and without 1,000 open event streams in one process, without a network. The time
+ * includes the commit and the events. With `--paths one`, all streams have one query that no product matches; with
+ * `--paths many`, there are 100 queries that each match 1 % of the products. Alternates between both variants, and
+ * prints the median of each and the median ratio of adjacent rounds.
  */
 const many = process.argv[3] === 'many'
 const [rounds, perRound, rows, written, names, streams] = [15, 4_000, 100_000, 2_560, 100, 1_000]

@@ -64,7 +64,7 @@ export async function pages(service: Target, headers: Headers, first: string): P
 
 /** Number of rows read at random: too many to fit into the heap's young generation. */
 const randomRows = 10_000
-/** In the mixed row, one in this many requests is a write. */
+/** In the measurement `mixed`, one request in this many is a write. */
 const requestsPerWrite = 20
 
 /** Returns distinct ids from the whole table, in the same pseudo-random order in every run. */

@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path'
 import type { Bench, Options } from './bench.ts'
 import { describeMachine, type Memory } from './cpu-and-memory.ts'
 
-/** The result of one side in one round; `perSecond` is in the table row's unit. */
+/** The result of the service or the reference in one round; `perSecond` is in the table row's unit. */
 export interface Side {
   perSecond: number
   [more: string]: unknown
@@ -120,7 +120,7 @@ const legend =
   'ratio: median of the rounds; ~: another process used the core of the servers; CPU ratio: of the CPU time per unit, which\n' +
   'that hardly affects; RSS and peak: memory of the service after the row, and its maximum during the row, in MiB'
 
-/** Reports how busy each side was: a ratio is meaningful only if the server is busier than the generator. */
+/** Reports how busy both servers were: a ratio is meaningful only if each server is busier than the load generator. */
 function busy(rows: Row[]): string {
   const lines = rows.flatMap((row) => ('skipped' in row ? [] : [busyLine(row)]))
   return lines.join('\n')

@@ -81,7 +81,7 @@ async function deliveries({ options, sandbox, pin }: Bench, receiverPort: number
   const serveEnv = { ...env, ...(options.profile && profiling('service')) }
   const command = pinned(pin, serverCore, [plinth, 'serve'])
   const child = sandbox.start(command, { env: serveEnv, stdio: ['ignore', 'ignore', 'inherit'] })
-  // CPU time used during startup is not counted.
+  // Startup and the first tenth of the deliveries are not measured.
   const before = await untilDelivered(database, count / 10, count, child)
   const meter = meterOf(child.pid as number)
   const { delivered, perSecond } = await untilDelivered(database, count, count, child)

@@ -11,8 +11,8 @@ import { Button } from './ui/button.tsx'
 import { messageOf } from './ui/states.tsx'
 import { applyTheme } from './ui/theme.ts'
 
-// Otherwise, the router would reload the document, and the browser would show its own error page if the service is
-// down.
+// After a failed import, the router would otherwise reload the document, and the browser would show its own error page
+// if the service is down.
 addEventListener('vite:preloadError', (event) => event.preventDefault())
 applyTheme()
 const element = document.getElementById('root')

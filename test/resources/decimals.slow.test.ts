@@ -188,7 +188,7 @@ forEachEngine((engine) => {
       assert.deepEqual([response.statusCode, response.json().errors?.[0].field], [409, 'code'])
     })
 
-    it('has the same form in events as in responses', async () => {
+    it('has the same JSON representation in events as in responses', async () => {
       const hook = { event: 'line.*', callbackUrl: 'http://127.0.0.1:9/hook' }
       assert.equal((await send({ method: 'POST', url: '/api/webhooks', payload: hook })).statusCode, 201)
       const made = await create({ amount: 4.2, exact: '12345678901234.5678' })

@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       assert.deepEqual([ownerClient, audience, callbackUrl], ['cli_writer', 'any', null])
     })
 
-    it('with the envelope payload style, have type, timestamp and data; links have no version prefix', async () => {
+    it('contain type, timestamp and data in the envelope payload style, with links without a version prefix', async () => {
       const id = await listen('book.created', await client(), all, { payloadStyle: 'envelope' })
       const created = await service.send({
         method: 'POST',
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       for (const event of ['*', 'product.*', 'book.deleted']) await listen(event, await client(lacking), lacking)
     })
 
-    it('of public resources are sent to `*` webhooks; others only if the token and the client can still read the resource', async () => {
+    it('are sent to every `*` webhook if the resource is public, otherwise only if both token and client can read it', async () => {
       const mayRead = await client()
       const mayNot = await client('webhooks:write')
       const reader = await listen('*', mayRead)
@@ -212,7 +212,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.keys(example), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
     })
 
-    it('about a report are sent only to webhooks of the report’s owner', async () => {
+    it('are sent only to the webhooks of the report’s owner, if they are about a report', async () => {
       const [owner, stranger] = [await client(), await client()]
       const scopes = `${all} reports:read reports:write`
       const own = await listen('*', owner)

@@ -64,9 +64,9 @@ forEachEngine((engine) => {
       const promise = engine.name === 'sqlite' ? 'do not block other requests' : '200'
       it(`${promise}: ${what}`, async () => {
         await ready()
-        // If the read blocked this thread, only one or two requests would be answered during it. The read is repeated,
-        // because on a busy machine a quick scan can end before this thread runs. PostgreSQL never blocks this thread,
-        // but may end the read so soon that no request is answered during it.
+        // If the read blocked this thread, at most two requests would be answered during it. It is repeated, because a
+        // quick scan can end before this thread runs. Reads on PostgreSQL never block, but may end before any request
+        // is answered.
         const enough = engine.name === 'sqlite' ? 6 : 0
         let answered = 0
         for (let round = 0; round < 10 && (round === 0 || answered < enough); round++) {

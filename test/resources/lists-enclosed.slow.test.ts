@@ -12,7 +12,7 @@ const scopes = [
   'users:read users:write products:read products:write books:write',
 ].join(' ')
 const many = 5
-/** All paginated lists except the deliveries of a webhook, as paths without the version. */
+/** The paths, without a version prefix, of all paginated lists except the deliveries of a webhook. */
 const paged = [
   ...['users', 'products', 'books', 'api/deleted/products', 'api/deleted/books', 'api/reports', 'api/webhooks'],
   ...['api/users', 'api/clients', 'api/keys', 'api/audit', 'api/nodes'],

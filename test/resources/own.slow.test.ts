@@ -60,7 +60,7 @@ const whole = {
 }
 
 forEachEngine((engine) => {
-  describe('a resource of a definition', () => {
+  describe('a declared resource', () => {
     const service = appOn(engine, { definition })
     let made = 0
     const url = '/line-items'
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       return answer.json().map(({ title }: { title: string }) => title)
     }
 
-    it('201, then 200 with every type of value as sent', async () => {
+    it('201 for values of every type, then 200 with the same values', async () => {
       const answer = await post(whole)
       assert.equal(answer.statusCode, 201, answer.body)
       const { id, createdAt, updatedAt, ...rest } = answer.json()

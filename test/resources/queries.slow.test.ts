@@ -292,7 +292,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('an unknown operator or field is treated as an unknown parameter: 400 in v2, otherwise ignored', async () => {
+    it('400 in v2 for an unknown operator or field, which v1 ignores', async () => {
       const unknown = {
         'status[inn]': 'did you mean status[in]?',
         'statu[in]': 'did you mean status[in]?',
@@ -343,7 +343,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the current rows after a change to a cached page; `or` is an equality filter if a field has that name', async () => {
+    it('200 with the current rows after a change to a cached page; a field named `or` is filtered by equality', async () => {
       const url = '/words?or=or%3Aa,count:7'
       const create = async (or: string, count: number) =>
         (await send({ method: 'POST', url: '/words', payload: { or, count } })).json().id
@@ -353,7 +353,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await list(), await list()], [2, 2])
       await send({ method: 'PUT', url: `/words/${id}`, payload: { or: 'a', count: 9 } })
       assert.equal(await list(), 1)
-      // The whole text is compared with the field, and no row has that value.
+      // The filter compares the field with the whole text `or:a,count:7`, a value that no row has.
       assert.deepEqual((await send({ url })).json(), [])
       assert.equal((await send({ url: '/words?or=a' })).json().length, 1)
     })

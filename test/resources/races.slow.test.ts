@@ -48,7 +48,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 for every writer eventually, if a writer that gets 412 reads again and retries', async () => {
+    it('200 for every writer eventually, if those with a 412 read the product again and retry', async () => {
       await start()
       const client = async () => {
         while ((await increment('PUT')) !== 200);

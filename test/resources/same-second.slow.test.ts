@@ -36,7 +36,7 @@ forEachEngine((engine) => {
     const dateOf = async (url: string) => String((await send('GET', url)).headers['last-modified'])
 
     beforeEach(() => {
-      // Each test starts in a later second, at its beginning, so that tests do not affect each other.
+      // Start each test at the beginning of a later second, so that tests do not affect each other.
       service.clock.now = (Math.floor(service.clock.now / 1_000) + 10) * 1_000
     })
 

@@ -80,7 +80,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('an unknown query parameter, depending on the definition', () => {
+  describe('an unknown query parameter under the `unknownParameters` option', () => {
     const cases: [what: string, unknownParameters: 'refuse' | 'ignore' | undefined, statuses: number[]][] = [
       ['400 in every version by default', undefined, [400, 400, 400]],
       ['200 in v1, including without a prefix, if v1 ignores unknown parameters; 400 in v2', 'ignore', [200, 200, 400]],

@@ -184,7 +184,7 @@ forEachEngine((engine) => {
           .values({ name: 'clock', value: String(at) })
           .execute()
       })
-    /** Advances real time by `ms`, sets the database's clock to `at`; returns the sweep clock's time since `start`. */
+    /** Advances real time by `ms` and sets the database's clock to `at`; returns the sweep clock's elapsed time. */
     const after = async (ms: number, at: number) => {
       passed += ms
       await set(at)

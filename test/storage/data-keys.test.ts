@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('loads changed keys on the second reload if the master key cannot be read during the first', async () => {
+    it('loads changed keys on the next reload if the master key cannot be read on the first one', async () => {
       let own: Buffer | undefined = key
       const masterKey = () => {
         if (own === undefined) throw new Error('master.key cannot be read')

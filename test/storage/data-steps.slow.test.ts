@@ -73,7 +73,7 @@ forEachEngine((engine) => {
     const start = (definition: Definition) =>
       migrate(db, { tables: definition.tables, now: () => Date.parse('2026-11-22T00:00:00Z') })
 
-    it('is recommended in the error of a start that needs it, and executes exactly what its plan lists', async () => {
+    it('is suggested by the error when the service cannot start without it, and executes exactly what its plan lists', async () => {
       await start(earlier)
       await add(1.5, 2)
       const before = await rows()

@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       for (const [at, rows] of found.entries()) assert.equal(rows.length, at % 2 ? 1 : 2)
     })
 
-    it('returns the uncommitted writes of a unit from `in`, but not from `all`', async () => {
+    it('reads the uncommitted rows of a write unit with `in`, but not with `all`', async () => {
       const prepared = byName()
       await db.write(async (tx) => {
         await tx.insertInto('products').values(row('a', 1)).execute()

@@ -204,7 +204,7 @@ onPostgres((engine) => {
       while ((await isAlive()) > 0);
       await db.ping()
     }
-    /** Runs work in which connections break; asserts that no error is uncaught, which would end the process. */
+    /** Runs work during which connections break; asserts that no error is uncaught, which would crash the process. */
     const survives = async (work: () => Promise<void>) => {
       const uncaught: unknown[] = []
       const note = (error: unknown) => void uncaught.push(error)
@@ -215,7 +215,7 @@ onPostgres((engine) => {
     }
     const ownPid = 'select pg_backend_pid() as pid'
 
-    it('is true when the connection breaks between two statements, which does not end the process (F-PG-02)', () =>
+    it('is true when the connection breaks between two statements, without crashing the process (F-PG-02)', () =>
       survives(async () => {
         const errors: unknown[] = []
         for (let time = 0; time < 12; time++) {

@@ -30,7 +30,7 @@ describe('pooledRandom', () => {
     assert.equal(first.toString('hex'), before)
   })
 
-  it('does not use the pool for the lengths of secrets: 24 and 32 bytes', () => {
+  it('bypasses the pool for 24 and 32 bytes, the lengths of secrets', () => {
     const asked: number[] = []
     const random = pooledRandom((size) => {
       asked.push(size)

@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       assert.equal((await log.head()).at, logged.at(-1)?.at)
     })
 
-    it('returns the changes that several connections have written, each once and in the order of their commits', async () => {
+    it('returns the changes of several connections once each, in commit order', async () => {
       const { at } = await log.head()
       const other = await openDatabase(db.url)
       try {
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
       assert.deepEqual(revisions, [0, 1, 2, 3, 4, 5])
     })
 
-    it('does not find a position with another tag, or one that no entry has', async () => {
+    it('returns undefined for a position with a different tag, or one beyond the last entry', async () => {
       const { at, tag } = await log.head()
       assert.equal(await log.find(at, `${tag}x`), undefined)
       assert.equal(await log.find(at + 10 * maxPerEntry, tag), undefined)
@@ -117,14 +117,14 @@ forEachEngine((engine) => {
       const rowAt = (id: number, revision: number, noun = 'note') =>
         db.write(async (tx) => db.rowLog.loggedRow(tx, noun, id, revision))
 
-      it('returns the last committed row, but only at its revision, for its noun', async () => {
+      it('returns the last committed row if the id, the revision and the noun match', async () => {
         await write(update(5, 1))
         await write(update(5, 2))
         assert.deepEqual(await rowAt(5, 2), update(5, 2).after)
         assert.deepEqual([await rowAt(5, 1), await rowAt(5, 3), await rowAt(5, 2, 'other')], Array(3).fill(null))
       })
 
-      it('returns the row as the same transaction has left it', async () => {
+      it('returns the row as last changed by the same transaction', async () => {
         const found = await db.write(async (tx) => {
           db.rowLog.add(tx, update(6, 1))
           db.rowLog.add(tx, update(6, 2))
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
         assert.deepEqual(found, update(6, 2).after)
       })
 
-      it('returns nothing that a failed transaction has logged', async () => {
+      it('ignores the changes of a failed transaction', async () => {
         await write(update(7, 1))
         const failing = db.write(async (tx) => {
           db.rowLog.add(tx, update(7, 2, 'refused'))
@@ -144,13 +144,13 @@ forEachEngine((engine) => {
         assert.deepEqual(await rowAt(7, 1), update(7, 1).after)
       })
 
-      it('returns no deleted row', async () => {
+      it('returns null for a deleted row', async () => {
         await write(update(8, 1))
         await write({ ...update(8, 2), change: 'deleted', after: null })
         assert.equal(await rowAt(8, 1), null)
       })
 
-      it('returns no row that has more than 1,024 characters', async () => {
+      it('returns null for a row of more than 1,024 characters', async () => {
         await write(update(9, 1, 'x'.repeat(1_024)))
         assert.equal(await rowAt(9, 1), null)
       })

@@ -178,7 +178,7 @@ forEachEngine((engine) => {
 
 onPostgres((engine) => {
   describe('a snapshot whose connection breaks', () => {
-    it('rejects the read without ending the process (F-PG-02)', async () => {
+    it('rejects the read without crashing the process (F-PG-02)', async () => {
       const db = await engine.database()
       const snapshot = await openSnapshot(db.url)
       const endless = longRead(db, {

@@ -16,7 +16,7 @@ import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'
 
 const seed = Number(process.env.SEED ?? 20_261_121)
 
-/** Text that SQLite may write as CSV. A page that contains any of `unsure` is rendered row by row instead. */
+/** Text that SQLite can write as CSV. Pages that contain any text from `unsure` are rendered row by row instead. */
 const sure = [
   '',
   ' ',
@@ -193,7 +193,7 @@ describe('CSV written by SQLite page by page', () => {
     }
   })
 
-  it('is replaced by CSV rendered row by row on pages where it might be wrong, and is then attempted less often', async () => {
+  it('is rendered row by row instead on pages where it might be wrong, and is then attempted less often', async () => {
     fill(times(5_000, (n) => [n === 600 ? '"' : 'A', n === 4_000 ? 1 / 3 : 0.5]))
     assert.deepEqual(await samePages(), { records: 16, rows: 4 })
     file.exec('delete from cells')

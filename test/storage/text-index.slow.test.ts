@@ -59,7 +59,7 @@ describe('trigramQuery', () => {
     assert.equal(trigramQuery('𝒜"b'), '"𝒜""b"')
   })
 
-  it('returns undefined for text of fewer than three characters, and only a sample of the trigrams of long text', () => {
+  it('returns undefined for text of fewer than three characters, and only a sample of trigrams for long text', () => {
     assert.equal(trigramQuery('𝒜𝓑'), undefined)
     const long = trigramQuery(Array.from({ length: 300 }, (_, n) => String.fromCodePoint(0x4e00 + n)).join(''))
     assert.ok((long?.split(' AND ').length ?? 0) <= 24)

@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.equal(await update({ price: 2 }), undefined)
     })
 
-    it('accepts lists of revisions of 60 different lengths', async () => {
+    it('accepts revision lists of 60 different lengths', async () => {
       for (let length = 1; length <= 60; length++) {
         const matches = Array.from({ length }, (_, at) => length - at)
         assert.equal((await update({ price: length }, { matches }))?.row.price, length)

@@ -68,7 +68,7 @@ export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8'
 
 type Settings = Omit<Partial<Parameters<typeof buildApp>[0]>, 'operations'> & {
   operations?: Partial<Operations>
-  /** Environment variables from which the configuration of the operator routes is read. */
+  /** Environment variables that configure the operator routes. */
   env?: Record<string, string>
   /** Rate limits, counted in this process; none by default. */
   rules?: Partial<LimitRules>
@@ -220,12 +220,12 @@ export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp
   return service
 }
 
-/** Removes all members of a closed service. The test runner retains every test function, and thus the service. */
+/** Empties a closed service, which the test runner keeps in memory because test functions refer to it. */
 export function forget(service: object): void {
   for (const member of Reflect.ownKeys(service)) Reflect.deleteProperty(service, member)
 }
 
-/** Makes `close` also remove the app's members, and closing it again a no-op. */
+/** Makes `close` also empty the app; closing it again does nothing. */
 function forgetWhenClosed(app: FastifyInstance): void {
   const close = app.close.bind(app)
   const closeAndForget = async () => {

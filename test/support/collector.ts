@@ -32,7 +32,7 @@ const plainValue = ({ stringValue, intValue }: Value) =>
 const named = (attributes: ExportedSpan['attributes']) =>
   Object.fromEntries(attributes.map(({ key, value }) => [key, plainValue(value)]))
 
-/** Starts a server that receives traces by OTLP over HTTP in JSON, and responds with `status`. */
+/** Starts a server that receives OTLP/HTTP traces in JSON, and responds with `status`. */
 export async function collector(t: TestContext) {
   const received = {
     status: 200,

@@ -92,7 +92,7 @@ async function migratedTemplate(): Promise<string> {
   return name
 }
 
-/** Creates the tables of the service and of its queue, which is the slowest part of a start. */
+/** Creates the tables of the service and of its queue, because this is the slowest part of a startup. */
 async function fillTemplate(url: string): Promise<void> {
   const db = await openDatabase(url)
   try {
@@ -113,10 +113,7 @@ async function fillTemplate(url: string): Promise<void> {
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/**
- * Returns a digest of the code in these folders. It identifies the template, because each version of the code needs its
- * own.
- */
+/** Returns a digest of the code in these folders, for the template's name: each version of the code needs its own. */
 function digestOf(...folders: string[]): string {
   const digest = createHash('sha256')
   for (const folder of folders) {

@@ -14,12 +14,12 @@ export type Fault =
   | { kind: 'silent' }
   /** Delays each chunk, or limits the bytes per second of each direction of a connection. */
   | { kind: 'slow'; delayMs?: number; bytesPerSecond?: number }
-  /** Resets each connection once it has forwarded this many more bytes in this direction. */
+  /** Resets each connection after forwarding this many bytes in this direction. */
   | { kind: 'cut'; of: Direction; bytes: number }
 
 export interface FaultProxy {
   port: number
-  /** Applies a fault to open and new connections until it is set again. */
+  /** Applies a fault to open and new connections until another one is set. */
   set: (fault: Fault) => void
   /** Resets every open connection. */
   reset: () => void

@@ -3,7 +3,7 @@ export type Part = [name: string, content: object | string | Buffer, type?: stri
 const boundary = 'a-boundary'
 export const formHeaders = { 'content-type': `multipart/form-data; boundary=${boundary}` }
 
-/** Returns a multipart/form-data body. The default type is JSON for an object and PDF for a file. */
+/** Returns a multipart/form-data body. The default Content-Type is JSON for an object and PDF for a file. */
 export function form(...parts: Part[]): Buffer {
   const encoded = parts.flatMap(([name, content, type]) => {
     const isJson = typeof content === 'object' && !Buffer.isBuffer(content)

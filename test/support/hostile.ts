@@ -51,7 +51,7 @@ const raw =
     return undefined
   }
 
-/** Returns a function for each receiver name that responds to the n-th attempt at a delivery. */
+/** Returns, by receiver name, a function that responds to the n-th attempt at a delivery. */
 function answers({ random, now }: Surroundings): Record<string, Answer> {
   const started = now()
   const first =

@@ -68,7 +68,9 @@ export function keepAliveClient(port: number, { tls = false } = {}): KeepAliveCl
   }
 }
 
-/** Returns the length of the first response in the text, including interim responses; 0 if a head is incomplete. */
+/**
+ * Returns the length of the first response with the interim responses before it; 0 if a header section is incomplete.
+ */
 function responseLength(text: string, isHead: boolean): number {
   const end = text.indexOf(headEnd)
   if (end < 0) return 0

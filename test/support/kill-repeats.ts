@@ -46,8 +46,8 @@ const send = (service: RealService, { path, key, body }: Operation) =>
   service.call('POST', path, { body, headers: { 'idempotency-key': key } })
 
 /**
- * Runs the service once. Each client sends one request after another until the service is killed while clients wait
- * for responses.
+ * Runs the service once. Clients send one request after another, until the service is killed while requests are in
+ * flight.
  */
 async function liveAndDie(
   service: RealService,

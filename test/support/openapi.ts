@@ -58,14 +58,16 @@ export interface Documented {
   at: (pointer: string) => Json
   /** Resolves a reference; returns any other value unchanged. */
   resolve: (value: Json) => Json
-  /** Returns a schema with its references inlined, but not the references inside the inlined schemas. */
+  /** Returns a schema with its direct references inlined; the inlined schemas keep theirs. */
   inlined: (schema: Json) => Json
   compile: (schema: Json) => (value: unknown) => boolean
   /** Asserts that a value matches the schema; the error message contains `where`. */
   check: (schema: Json, value: unknown, where: string) => void
 }
 
-/** Builds the app with an origin, a release and an authorization server, and returns access to its document. */
+/**
+ * Builds the app with an origin, a release and an authorization server; returns its document and functions to read it.
+ */
 export async function documentedApp(db: Database, settings: object = {}): Promise<Documented> {
   const live: LiveRoute[] = []
   const stop = onEveryRoute((route) => {
@@ -81,7 +83,7 @@ export async function documentedApp(db: Database, settings: object = {}): Promis
   return { service, live, document, ...reader(document) }
 }
 
-/** Calls `see` for each route of the apps that are created from now on, until the returned function is called. */
+/** Calls `see` for each route of every app that is created before the returned function is called. */
 function onEveryRoute(see: (route: RouteOptions) => void): () => void {
   const hook = (message: unknown) => (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', see)
   diagnostics.subscribe('fastify.initialization', hook)

@@ -24,7 +24,7 @@ export const emptyLedger = (): Ledger => ({
   ...{ acknowledged: new Map(), unknown: [], tasks: [], statuses: new Map(), violations: [] },
 })
 
-/** The time after which a client gives up on a request and records a violation, longer than any request may take. */
+/** No request may take this long: a client then gives up and records a violation. */
 const responseMs = 30_000
 const clients = 4
 /** The pause of a client between rounds of requests, so that a test uses little CPU time. */

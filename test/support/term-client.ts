@@ -43,7 +43,9 @@ interface Connection {
   /** Whether that request was written completely. */
   isWritten: boolean
   bytes: Buffer
-  /** True once no more requests may be sent: the last response has arrived, or the service closed the connection. */
+  /**
+   * True once no more requests may be sent: a response had `Connection: close`, or the service closed the connection.
+   */
   over: boolean
 }
 

@@ -12,8 +12,7 @@ const isFile = (name: string): name is keyof Files => name === 'data.ts' || name
 
 /**
  * Returns the files after each block of the tutorial. A block for service.ts replaces the whole file. A block for
- * data.ts replaces the declarations with the same names; a new declaration is inserted before the one that follows it
- * in the block, or at the end.
+ * data.ts replaces the declarations of the same names, and inserts new ones in the order of the block.
  */
 export function filesAfterEach(blocks: Block[] = tutorial): Files[] {
   let files: Files = { 'data.ts': '', 'service.ts': '' }

@@ -28,9 +28,7 @@ export interface KillFigures {
 const endpoints = 3
 const clients = 4
 
-/**
- * Starts a receiver that fails three in ten calls. It records the bodies and the number of the other calls by id.
- */
+/** Starts a receiver that fails three in ten calls, and records the number and bodies of the others by message id. */
 async function receiver(random: () => number) {
   const taken = new Map<string, { bodies: Set<string>; times: number; product: number }>()
   const server = createServer(async (request, response) => {

@@ -87,7 +87,7 @@ interface Emitted {
   audience?: string
 }
 
-/** Returns steps shared by many tests, which use this database. */
+/** Returns steps that many tests share, such as subscribing to events and recording one, on this database. */
 export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
   const store = { db, queue: queue as Queue, sealer: seal, now: Date.now, random: randomBytes }
   const deliveries = (eventId: string): Promise<Delivery[]> =>
@@ -139,7 +139,7 @@ const failed: CallOutcome = {
   ...{ cause: 'http 500', durationMs: 12.5, responseStart: 'oops', responseHeaders: null },
 }
 
-/** Outcomes of a call, for tests to return. */
+/** Call outcomes that a test's sender can return. */
 export const outcomes = {
   failed,
   delivered: { ...failed, status: 200, delivered: true, error: null, cause: null },
@@ -153,8 +153,8 @@ export const batch = (payloads: object[], more: Partial<Batch> = {}): Batch => (
 })
 
 /**
- * Creates dispatchers with a clock that the test controls, on a database of the suite, which is passed to `opened`.
- * The test supplies the outcome of each call. Every test starts at the same time and without deliveries.
+ * Creates dispatchers on a database of the suite, which is passed to `opened`. The test controls the clock and supplies
+ * the outcome of each call. Every test starts at the same time and without deliveries.
  */
 export function dispatching(
   engine: Pick<EngineUnderTest, 'database'>,

@@ -160,7 +160,7 @@ forEachEngine((engine) => {
         for (const _ of Array.from({ length: 3 })) assert.equal((await counted()) - before, connections)
       })
 
-      it('completes a report whose status is read on a different connection than it was requested on', async () => {
+      it('completes a report that is requested on one connection and polled on another', async () => {
         const asked = await on.clients.send(0, 'POST', '/api/reports', { reportType: 'products', format: 'csv' })
         assert.equal(asked.status, 202, asked.text)
         const { status } = await eventually('the report is completed', async () => {

@@ -214,7 +214,7 @@ describe('localCertificates with a damaged CA', () => {
     await assert.rejects(localCertificates(folder, [], at(START + 3650 * DAY_MS)), expiry)
   })
 
-  it('completes an interrupted creation of a CA with the key that was already written', async () => {
+  it('completes the CA with the existing key if its creation was interrupted', async () => {
     const folder = emptyFolder()
     const first = await localCertificates(folder, [], at(START))
     const before = authorityOf(first).publicKey.export(SPKI)
@@ -297,7 +297,7 @@ describe('localCertificates called concurrently', () => {
 
 const noOpenssl = spawnSync('openssl', ['version']).status !== 0
 
-describe('localCertificates checked with openssl', { skip: noOpenssl }, () => {
+describe('the files of localCertificates, verified with openssl', { skip: noOpenssl }, () => {
   let folder: string
   const printed = async (file: string) => (await run('openssl', ['x509', '-in', file, '-noout', '-text'])).stdout
 
@@ -326,7 +326,7 @@ describe('localCertificates checked with openssl', { skip: noOpenssl }, () => {
     assert.match(shown, /prime256v1/)
   })
 
-  it('the leaf is only for servers, identifies the CA’s key, is valid for 397 days and has a positive serial number', async () => {
+  it('the leaf has the extensions, the validity and the serial number of a server certificate', async () => {
     const shown = await printed(join(folder, 'server.pem'))
     assert.match(shown, /Basic Constraints: critical\s+CA:FALSE/)
     assert.match(shown, /Key Usage: critical\s+Digital Signature\n/)

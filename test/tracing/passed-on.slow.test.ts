@@ -29,7 +29,7 @@ forEachEngine((engine) => {
       assert.notEqual(span, parentId)
     }
 
-    it('is sent with the events of a write, outside the signed content, but without tracestate to other clients', async () => {
+    it('is sent in unsigned header fields with the events of a write; other clients get no tracestate', async () => {
       const own = await subscribe('product.created')
       const other = await subscribe('product.created', {}, token('webhooks:read webhooks:write', 'cli_other'))
       const created = await service.send({ method: 'POST', url: '/products', payload: product, headers: traced })
@@ -58,7 +58,7 @@ forEachEngine((engine) => {
       for (const call of hook.calls.slice(1)) isChild(call)
     })
 
-    it('is passed on by a report job to webhooks and to the callback URL of the request', async () => {
+    it('is propagated by a report job to webhooks and to the callback URL', async () => {
       const hook = await subscribe('report.completed')
       const callback = await service.receiver()
       const payload = { reportType: 'users', format: 'csv', webhookUrl: callback.url }
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       isChild(callback.calls[0] as Call)
     })
 
-    it('is sent with a test call, and again with a new span when the test is redelivered', async () => {
+    it('is sent with a test call, and with a new span when the test is redelivered', async () => {
       const hook = await subscribe('product.deleted')
       const url = `/api/webhooks/${hook.id}`
       const sent = await service.send({ method: 'POST', url: `${url}/test`, payload: {}, headers: traced })

@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       assert.equal((await get('/api/requests?cursor=nonsense')).statusCode, 400)
     })
 
-    it('prefers errors to writes and writes to reads, and reports how many requests it did not store', async () => {
+    it('stores errors before writes and writes before reads, and reports how many requests it dropped', async () => {
       const small = logOn({ rate: 3 })
       for (const at of [1, 2, 3, 4]) small.add(lineOf(`read-${at}`))
       for (const at of [1, 2]) small.add(lineOf(`write-${at}`, { method: 'POST', status: 201 }))

@@ -15,7 +15,7 @@ const origin = 'https://app.example.com'
 const at = '2026-03-01T12:00:00.000Z'
 const tasks = { done: `tsk_${'d'.repeat(22)}`, failed: `tsk_${'f'.repeat(22)}`, expired: `tsk_${'e'.repeat(22)}` }
 
-/** Requests for each kind of response, as the expected status and the path without a prefix. */
+/** A request for each kind of response: the expected status, and the path without a version prefix. */
 const answers: [status: number, path: string, sent?: Sent][] = [
   [200, '/products'],
   [200, '/products/1', { scopes: null }],

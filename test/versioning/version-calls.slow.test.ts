@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('stay in memory until the database has stored them', async () => {
+    it('are kept in memory while the database is down, and stored afterward', async () => {
       errors = []
       let isDown = true
       const write: Database['write'] = (unit) => (isDown ? Promise.reject(new Error('down')) : db.write(unit))

@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       assert.deepEqual([delivery.status, 'reason' in delivery], ['pending', false])
     })
 
-    it('for an event with 1,202 endpoints are added in four transactions, without duplicates after a repeated or failed fan-out', async () => {
+    it('are added in four transactions for 1,202 endpoints, without duplicates after a repeated or failed fan-out', async () => {
       const the = steps(db, queue)
       const one = newOwner()
       const { id } = await the.subscribe(one, 'https://many.test/0')

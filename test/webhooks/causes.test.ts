@@ -118,7 +118,7 @@ describe('the failed-call log', () => {
     assert.deepEqual(lines, [{ ...about, ...why, ...next, unlogged: 0, traceId }])
   })
 
-  it('has a line without an attempt number for a delivery that failed unsent, and no line for a successful one', () => {
+  it('has a line without an attempt number for a delivery that failed before it was sent, and none for a success', () => {
     const { lines, log } = logging()
     const unsent = { cause: 'stopped', reason: 'The webhook was paused or disabled' } as const
     const ended = { state: 'failed', nextAttemptAt: null } as const

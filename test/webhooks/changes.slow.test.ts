@@ -397,7 +397,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await accepted(id, { since: next }), { count: 1 })
       })
 
-      it('202, scheduling each delivery only once despite a second replay, a repeated job and a concurrent redelivery', async () => {
+      it('202, but schedules each delivery only once despite repeated replays and a concurrent redelivery', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}`
         const ids = await deliver(id, [{}, {}, {}])
@@ -411,7 +411,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await rounds(ids), ['pending 1', 'pending 1', 'pending 1'])
       })
 
-      it('202, but scheduling no delivery if the webhook is paused before the job runs', async () => {
+      it('202, but schedules no delivery if the webhook is paused before the job runs', async () => {
         const { id } = await register()
         const ids = await deliver(id, [{}, {}])
         const range = { since: '2026-01-01T00:00:00Z' }

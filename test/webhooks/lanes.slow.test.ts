@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       return { ...the, owner, webhookId, rows }
     }
 
-    /** Returns a `post` function with calls that stay in flight until the test resolves them with an outcome. */
+    /** Returns a `post` function whose calls stay in flight until the test resolves them with an outcome. */
     function stalled() {
       const held: ((outcome: typeof failed | typeof delivered) => void)[] = []
       let begun = 0
@@ -207,7 +207,7 @@ forEachEngine((engine) => {
         )
       })
 
-    it('wait after ten failures, and keep their due time, while single calls probe the endpoint', async () => {
+    it('wait after ten failures, without a change of their due times, while single calls probe the endpoint', async () => {
       const { rows } = await waiting('https://dead.test/', 14)
       let response: typeof failed | typeof delivered = failed
       let calls = 0

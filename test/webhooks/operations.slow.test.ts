@@ -237,7 +237,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('202 for a completed delivery; if the webhook is paused, 202 only for a test, otherwise 409 WEBHOOK_NOT_ACTIVE', async () => {
+      it('202 for a completed delivery; 409 WEBHOOK_NOT_ACTIVE if the webhook is paused, except for a test', async () => {
         const receiver = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.created' })
         await product()

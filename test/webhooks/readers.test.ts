@@ -47,7 +47,7 @@ forEachEngine((engine) => {
       return { the, broken, brokenId, sound, soundId, access, errors, retries, fan }
     }
 
-    it('do not affect deliveries to other owners; the error is logged once per batch, and the rules are evaluated again later', async () => {
+    it('do not affect deliveries to other owners, are logged once per batch, and are evaluated again later', async () => {
       const { the, broken, brokenId, soundId, errors, retries, fan } = await twoOwners()
       const [first, second] = [await the.emit(newOwner(), ofEverybody), await the.emit(newOwner(), ofEverybody)]
       await fan([{ eventId: first.id }, { eventId: second.id }])

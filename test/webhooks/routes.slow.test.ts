@@ -561,7 +561,7 @@ forEachEngine((engine) => {
         assert.deepEqual(rest, { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig' })
       })
 
-      it('has only one key after eight concurrent starts; its private part is not stored in plain text', async () => {
+      it('creates one key in eight concurrent starts, and does not store its private part in plain text', async () => {
         await db.write((tx) => tx.deleteFrom('settings').where('name', '=', 'webhook-ed25519').execute())
         const made = await Promise.all(Array.from({ length: 8 }, () => webhookKeys(db, seal)))
         assert.equal(new Set(made.map(({ jwks }) => jwks.keys[0]!.x)).size, 1)

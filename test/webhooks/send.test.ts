@@ -153,7 +153,7 @@ describe('post: outcome by status', () => {
   }
 
   for (const status of [301, 302, 303, 307, 308]) {
-    it(`T-SSRF-05 does not follow ${status}`, async (t) => {
+    it(`T-SSRF-05 does not follow a redirect with ${status}`, async (t) => {
       const second = await receiver(t, answering(200))
       const { origin } = await receiver(t, answering(status, { location: `${second.origin}/` }))
       const result = await sending(t)(origin)

@@ -218,7 +218,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(ownersOf), new Set([small.owner.ownerClient]))
     })
 
-    it('are granted to a later owner in one pass, even if an owner at its limit has many endpoint queues due earlier', async () => {
+    it('are granted to a later owner in one pass, even if another owner at its limit has many queues due earlier', async () => {
       await waitingFor('crowd.test', 300)
       const flying = await claimAll(8)
       assert.ok(flying.length < 8)
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('are shared separately on each node: a second node sends deliveries for which the first has no slots', async () => {
+    it('are allocated separately on each node: a second node sends deliveries for which the first has no slots', async () => {
       await waitingFor('wide.test', 20)
       const first = await claimAll(12)
       const second = await claimAll(12)
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
       assert.deepEqual(limits.slice(0, 15), expected)
     })
 
-    it('are also granted to queues whose owner has no row, as in an earlier release, once they are a minute overdue', async () => {
+    it('are granted to queues from an earlier release, which has no rows for owners, once they are a minute overdue', async () => {
       await waitingFor('revived.test', 2)
       await db.write((tx) => tx.deleteFrom('deliveryOwners').execute())
       assert.equal((await claimAll(8)).length, 0)
@@ -268,7 +268,7 @@ forEachEngine((engine) => {
       assert.equal((await claimAll(8)).length, 2)
     })
 
-    it('are still granted for later deliveries once the rows of idle owners are removed', async () => {
+    it('are granted for later deliveries even after the rows of idle owners have been removed', async () => {
       await waitingFor('brief.test', 1)
       const node = await start(async () => delivered)
       await node.settled()

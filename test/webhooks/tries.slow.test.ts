@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal((await the.webhook(the.webhookId)).failingSince, null)
     })
 
-    it('and a concurrent deletion of the webhook both succeed, in either order (T-WH-07)', async () => {
+    it('does not conflict with a concurrent deletion of the webhook, in either order (T-WH-07)', async () => {
       for (const outcome of [failed, delivered, gone]) {
         const all = await Promise.all(Array.from({ length: 10 }, () => one(outcome)))
         const sender = await dispatch(async () => outcome)

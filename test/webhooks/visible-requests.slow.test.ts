@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await isShown(people.tokens.owner, path), [true, true])
     })
 
-    it('200 with the request of a report event only for its owner, but with that of a test for administrators too', async () => {
+    it('200 with the request of a report event for its owner only, and of a test for administrators too', async () => {
       await send(people.tokens.owner, 'POST', '/api/reports', { reportType: 'activity', format: 'csv' })
       const report = await failedDelivery('report.completed')
       assert.deepEqual(await isShown(people.tokens.owner, report), [true, true])

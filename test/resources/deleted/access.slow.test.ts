@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('404 for a restore or final deletion by a caller who could not read the row, even as admin', async () => {
+    it('404 for a restore or final deletion by a caller who could not read the row, even with the scope admin', async () => {
       const id = await note('crm_north', await folder())
       await removed('crm_north', `/notes/${id}`)
       for (const sender of [as('crm_south'), as('cli_none', 'admin')]) {
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await idsOf('crm_north', 'pages'), [pageId])
     })
 
-    it('are listed in full pages, even if the caller cannot see every other row', async () => {
+    it('are listed in full pages, even if half of the rows are hidden from the caller', async () => {
       const folderId = await folder()
       const before = (await idsOf('crm_south')).length
       const own: number[] = []

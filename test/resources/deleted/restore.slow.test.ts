@@ -267,7 +267,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/deleted/{resource}', () => {
-      it('200 with each row as listed before, without links, and with deletedAt, deletedBy and expiresAt', async () => {
+      it('200 with each row as it was listed, but with deletedAt, deletedBy and expiresAt in place of links', async () => {
         const id = await invoice(await customer(), { tags: ['x'] })
         const [item] = (await send({ url: '/invoices?limit=200&sort=-id' })).json()
         const { _links, ...resource } = item

@@ -66,7 +66,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('forms under access rules', () => {
+  describe('multipart forms under access rules', () => {
     const service = appOn(engine, { definition, requireIfMatch: true })
     const send = (tenant: string, method: 'POST' | 'PATCH', url: string, json: object, headers: object = {}) =>
       service.send({
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
         headers: { ...formHeaders, ...headers },
       })
 
-    it('403, 404 and 428 for rows that the caller cannot write or read, or without If-Match; no file remains', async () => {
+    it('403 for a row that the rules forbid, 404 for a hidden row, 428 without If-Match; no file remains', async () => {
       const created = await send('north', 'POST', '/notes', { status: 'open' })
       assert.equal(created.statusCode, 201, created.body)
       const url = `/notes/${created.json().id}`
@@ -141,9 +141,9 @@ describe('the declaration of a file', () => {
 })
 
 onSqlite((engine) => {
-  describe('the OpenAPI document of a file', () => {
+  describe('the OpenAPI document of a resource with a file', () => {
     const app = appOn(engine, { definition })
-    it('has a binary body for each type and all possible statuses; the row’s request body omits the file', async () => {
+    it('lists every media type and status of the file’s operations, and omits the file from the row’s request body', async () => {
       const document = (await app.send({ url: '/openapi.json', scopes: null })).json()
       const path = document.paths['/notes/{id}/scan']
       assert.deepEqual(Object.keys(path.put.requestBody.content), types)

@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       assert.equal((await service.send({ ...request, scopes: null })).statusCode, 401)
     })
 
-    it('cannot be changed by the bodies of POST, PUT and PATCH, which ignore the field', async () => {
+    it('are not changed by their field in the JSON body of a POST, PUT or PATCH', async () => {
       const value = { type: 'application/pdf', bytes: 1, sha256: 'x' }
       const url = await newInvoice({ scan: value })
       assert.equal((await get(url)).json().scan, undefined)

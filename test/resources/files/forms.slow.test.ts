@@ -205,7 +205,7 @@ forEachEngine((engine) => {
       assert.equal((await send('POST', '/v2/plain', payload)).statusCode, 415)
     })
 
-    it('404, 409 and 412 without storing the files, for a missing, a locked and a changed row', async () => {
+    it('404 for a missing row, 409 for a locked one and 412 for a changed one; no file is stored', async () => {
       const before = await settled()
       const url = await newInvoice()
       const { create } = service.results
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await uploads(), (await service.results.keys()).length], [[], before + 1])
     })
 
-    it('replays a POST with an Idempotency-Key and the same files; 422 for other files; stores one file', async () => {
+    it('201 with the first response for a repeated Idempotency-Key with the same file, 422 with another or none', async () => {
       const before = await settled()
       const key = { 'idempotency-key': randomUUID() }
       const json: Part = ['json', { reference: reference() }]

@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('stay without --allow-data-loss; a start without the field fails', async () => {
+    it('remain without --allow-data-loss, and the service refuses to start without the field', async () => {
       const both = notes(Type.Object({ text, scan, back: scan }), 'integer')
       const one = notes(Type.Object({ text, scan }), 'integer')
       const { service: app } = await start(both)

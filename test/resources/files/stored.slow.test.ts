@@ -281,10 +281,10 @@ onSqlite((engine) => {
 })
 
 onSqlite((engine) => {
-  describe('an upload that is refused while it arrives', () => {
+  describe('an upload that is rejected before its body has arrived', () => {
     const service = appOn(engine, { definition })
 
-    it('415, and the connection serves the next request', async () => {
+    it('415, after which the connection can be reused', async () => {
       const created = await service.send({ method: 'POST', url: '/notes', scopes, payload: { text: 'a' } })
       const path = `/notes/${created.json().id}/scan`
       await service.app.listen({ port: 0, host: '127.0.0.1' })

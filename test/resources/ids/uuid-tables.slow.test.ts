@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.match(await file('invoices', parameters, 'pdf'), /^%PDF-/)
     })
 
-    it('are the same CSV from a worker thread as from the main thread when sorted by a reference', async () => {
+    it('are identical in CSV when sorted by a reference, whether rendered in a worker thread or in the main thread', async () => {
       const produce = renderInThread({ databaseUrl: service.db.url, resultsUrl: pathToFileURL(folder).href })
       const parameters = { fields: ['id', 'customerId', 'reference'], sort: ['-customerId'] }
       const made = await reportFile(at, 'invoices', parameters, { format: 'csv', produce })
@@ -192,7 +192,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('cannot change the type of their ids in either direction; a migration fails, and all rows stay', async () => {
+    it('reject a change of the id type in either direction, and keep all rows', async () => {
       const body = Type.Object({ name })
       await start(items(body))
       await add(2)
@@ -226,7 +226,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('can get new filled fields, a search index and a converted field', async () => {
+    it('support new fields with fill values, a new search index and a converted field', async () => {
       await start(items(Type.Object({ name })))
       await add(1_203)
       const filled = items(Type.Object({ name, slug: Line(1, 60), size: Type.Number() }), {
@@ -253,7 +253,7 @@ forEachEngine((engine) => {
       assert.ok((await rows('size')).every(({ size }) => Number(size) === 700))
     })
 
-    it('record the last row that an interrupted migration wrote, and the next run continues after it', async () => {
+    it('record how far an interrupted migration got, and the next run continues from there', async () => {
       await start(items(Type.Object({ name })))
       await add(1_203)
       const definition = () =>

@@ -408,7 +408,7 @@ forEachEngine((engine) => {
       assert.equal((await as('DELETE', `/tickets/${rows.hidden.id}`)).statusCode, 404)
     })
 
-    it('403 for a write with a result that the caller could not read, 422 for a reference to an unreadable row', async () => {
+    it('403 for a write after which the caller could not read the row, 422 for a reference to an unreadable row', async () => {
       assert.equal((await as('POST', '/tickets', { customerId: rows.foreign.id, text: 'a' })).statusCode, 403)
       assert.equal((await as('PATCH', `/tickets/${rows.ticket.id}`, { customerId: rows.foreign.id })).statusCode, 403)
       const refused = await as('POST', '/replies', { ticketId: rows.hidden.id, text: 'a' })
@@ -438,7 +438,7 @@ forEachEngine((engine) => {
   })
 
   describe('the OpenAPI document', () => {
-    it('has UUIDs in paths, references, query parameters and representations', async () => {
+    it('describes ids in paths, references, query parameters and representations as UUIDs', async () => {
       const document = (await service.send({ url: '/openapi.json', scopes: null })).json()
       const resolved = (value: Record<string, unknown>): Record<string, never> =>
         typeof value.$ref === 'string'

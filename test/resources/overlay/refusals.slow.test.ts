@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     }
     const onEngine = (sqlite: string, postgres: string) => (isSqlite ? sqlite : postgres)
 
-    it('is refused with a list of all columns that differ from the declaration', async () => {
+    it('is refused with an error that lists all columns that differ from the declaration', async () => {
       await run(
         `create table legacy_books (
            book_no ${isSqlite ? 'integer' : 'serial'} primary key,
@@ -96,7 +96,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('is refused with the number and the ids of rows that break the schema', async () => {
+    it('is refused with an error that states the number and the ids of rows that break the schema', async () => {
       await create()
       await run(
         `update legacy_books set book_title = ' ${'x'.repeat(20)} ' where id = 1`,

@@ -107,7 +107,7 @@ describe('relations', () => {
     of({ expand: Title })()
   })
 
-  it('exclude hidden references, lists of unreadable resources, and ambiguous lists through two references', () => {
+  it('exclude hidden references, and lists that are unreadable or ambiguous', () => {
     const body = Type.Object({ customerId: Ref(customers), name: Title })
     const hidden = collection({
       ...{ path: '/hidden', noun: 'hidden', body },

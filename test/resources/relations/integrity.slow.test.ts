@@ -209,7 +209,7 @@ forEachEngine((engine) => {
         assert.deepEqual((await send({ url: '/line-items?amount=500' })).json(), [])
       })
 
-      it('either 422 for a new row or 409 for a concurrent deletion of the row that it refers to', async () => {
+      it('422 for a new row or 409 for the concurrent deletion of the row it refers to, never success for both', async () => {
         const ids = await Promise.all(Array.from({ length: 12 }, customer))
         await Promise.all(
           ids.map(async (id) => {
@@ -224,7 +224,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('appear in report types and in OpenAPI, which documents 409 for DELETE only if rows can be in use', async () => {
+    it('appear in report types and in OpenAPI, which documents 409 only for deletions of rows that can be referenced', async () => {
       const document = (await send({ url: '/openapi.json' })).json()
       assert.ok(document.paths['/customers/{id}'].delete.responses['409'])
       assert.ok(!document.paths['/remarks/{id}'].delete.responses['409'])

@@ -91,7 +91,7 @@ forEachEngine((engine) => {
   })
 })
 
-it('report() refuses a computed condition as a column', () => {
+it('report() rejects a computed condition as a column', () => {
   assert.throws(
     () => report(invoices, { name: 'revenue', group: { late: 'overdue' } }),
     (error: unknown) =>

@@ -30,7 +30,7 @@ const definition = define({ resources: [seats], reports: [chosen, sums, weights]
 const scopes = 'seats:read seats:write reports:read reports:write'
 
 forEachEngine((engine) => {
-  describe('a typed report that may fail', () => {
+  describe('a typed report with a faulty condition or sum', () => {
     const service = appOn(engine, { definition })
     const at = { service, definition, scopes }
     before(async () => {

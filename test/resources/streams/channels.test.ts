@@ -21,7 +21,7 @@ function viewOf(key: string | null, isLast = false) {
   return { view, counts }
 }
 
-/** Creates a receiver that records the contents it is sent and how it ends. */
+/** Creates a stream that records what it is sent, and whether it ends or fails. */
 function receiver() {
   const received: (string | Buffer)[] = []
   const ends: unknown[] = []

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type FeedState, pollSoon } from '../../../src/resources/streams/feed-state.ts'
 
-/** Returns the pause before the next read of the log, in ms, after events were sent to this number of streams. */
+/** Returns how long, in ms, the feed waits before it reads the log again after sending events to this many streams. */
 function pauseAfter(writes: number): number | undefined {
   let pauseMs: number | undefined
   const later = (ms: number) => {

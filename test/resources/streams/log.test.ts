@@ -81,7 +81,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('contains no changes once the resource’s watch has expired', async () => {
+    it('omits changes to a resource that streams no longer watch', async () => {
       const from = (await logged()).length
       await service.db.write((tx) => tx.deleteFrom('rowWatches').execute())
       await create('Unseen again')

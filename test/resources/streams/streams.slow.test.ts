@@ -92,7 +92,7 @@ forEachEngine((engine) => {
       await stream.close()
     })
 
-    it('200 with a new row on the streams of both versions', async () => {
+    it('200 with a new row on the streams of every version', async () => {
       const [v1, v2] = [await open('/v1/products?name=Level'), await open('/v2/products?name=Level')]
       const created = await create('Level')
       assert.deepEqual((await v1.event())?.data, created)
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       assert.equal(headed.body, '')
     })
 
-    it('200 with JSON unless the stream is preferred', async () => {
+    it('200 with JSON unless Accept prefers text/event-stream', async () => {
       for (const accept of ['*/*', 'application/json', 'application/json, text/event-stream', 'application/*', '']) {
         const page = await service.send({ method: 'GET', url: '/products', headers: { accept } })
         assert.match(String(page.headers['content-type']), /^application\/json/, accept)

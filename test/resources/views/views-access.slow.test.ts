@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       assert.equal((await north('DELETE', `/v1/notes/${id}`)).statusCode, 204)
     })
 
-    it('keeps a field’s value in a PUT by a caller who cannot see it; the reduced representation has a separate tag', async () => {
+    it('keeps a hidden field’s value in a PUT by a caller who cannot see it, and tags the reduced representation separately', async () => {
       const full = as('north', 'notes:read:full')
       const created = await full('POST', '/v1/notes', { status: 'open', state: 'A', code: '42' })
       const { id } = created.json()

@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       app.send({ method, url, ...(payload && { payload }), token: token(scopes, client) })
     const [north, south] = [as('north'), as('south')]
 
-    it('returns, filters, sums, locks and protects the same rows as the collection', async () => {
+    it('applies the collection’s filters, sums, locks and access rules to the same rows', async () => {
       const customer = await north('POST', '/v1/customers', { title: 'Ada' })
       assert.equal(customer.statusCode, 201, customer.body)
       const clientId = customer.json().id

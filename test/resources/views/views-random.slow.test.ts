@@ -152,7 +152,7 @@ forEachEngine((engine) => {
           const inV2 = { ...change, ...reference(), ...(method === 'POST' ? defaults : method === 'PUT' ? kept : {}) }
           const url = (version: string, id: number) => `/${version}/invoices${method === 'POST' ? '' : `/${id}`}`
           const v1 = await send({ method: method as 'POST', url: url('v1', one), payload: inV1 })
-          // The v1 row must be gone before v2 writes the same unique values.
+          // Read and delete the v1 row first, because v2 writes the same unique values.
           const stored1 = v1.statusCode < 300 ? await stored(v1.json().id) : await stored(one)
           if (v1.statusCode < 300) {
             assert.deepEqual(v1.json(), renamed(await own(v1.json().id)))

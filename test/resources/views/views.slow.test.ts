@@ -39,7 +39,7 @@ forEachEngine((engine) => {
       return answer.body
     }
 
-    it('201 with its own field names, and defaults in hidden fields; both versions show the same row', async () => {
+    it('201 with the view’s field names, and defaults in hidden fields; both versions show the same row', async () => {
       const created = await post(fresh({ payBy: '2026-04-01', note: 'soon', place: { city: 'Bonn' } }))
       assert.equal(created.statusCode, 201, created.body)
       const { id, createdAt, updatedAt, _links, ...shown } = created.json()
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('keeps hidden fields in PUT and PATCH', async () => {
+    it('keeps the values of hidden fields in PUT and PATCH', async () => {
       const own = { reference: 'K-1', customerId: clientId, issued: '2026-03-01', total: '7.00', amount: 9 }
       const payload = { ...own, currency: 'USD', origin: 'app', status: 'sent', pin: '1', remark: 'old' }
       const { id } = (await send({ method: 'POST', url: '/v2/invoices', payload })).json()
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
       assert.deepEqual([kept.amount, kept.currency, kept.due, kept.address], [9, 'USD', undefined, { city: 'Ulm' }])
     })
 
-    it('uses its own field names in errors with 400, 422 and 409', async () => {
+    it('uses the view’s field names in errors with 400, 422 and 409', async () => {
       const missing = await post({ number: 'E-1' })
       assert.equal(missing.statusCode, 400, missing.body)
       assert.match(missing.body, /"clientId"/)
@@ -147,7 +147,7 @@ forEachEngine((engine) => {
       assert.match(refused.body, /must be EUR for large totals \(a field that this version does not have\)/)
     })
 
-    it('filters, compares, sorts and searches only by its own field names', async () => {
+    it('accepts only the view’s field names in filters, sorts and searches', async () => {
       const [one, two] = [
         await create({ amount: '100.25', payBy: '2030-01-01' }),
         await create({ amount: '200.25', note: 'needle' }),
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
       assert.equal(Number(counted.headers['x-total-count']), all.length)
     })
 
-    it('has the same members in lists as in single rows, without write-only fields; `fields` uses its own names', async () => {
+    it('has the same members in lists as in single rows, without write-only fields; `fields` uses the view’s names', async () => {
       const { id, number } = await create({ note: 'part', pin: '9' })
       const read = (await get(`/v1/invoices/${id}`)).json()
       assert.deepEqual((await get(`/v1/invoices?number=${number}`)).json(), [read])
@@ -205,7 +205,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await get(`/v1/invoices?number=${number}&fields=number,currency`)).json(), [{ number }])
     })
 
-    it('expands renamed references, even in nested lists, and uses its own names in related rows', async () => {
+    it('expands renamed references, even in nested lists, and uses the view’s field names in related rows', async () => {
       const { id, number } = await create()
       const line = await post({ billId: id, label: 'Work' }, '/v1/lines')
       assert.equal(line.statusCode, 201, line.body)
@@ -291,7 +291,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await numbers(`number=${payload.number}`), [payload.number])
     })
 
-    it('is documented in each version with its own field names', async () => {
+    it('is documented in each version with that version’s field names', async () => {
       const document = (await get('/v1/openapi.json')).json()
       const { paths, components } = document
       const { Job: _, ...schemas } = components.schemas

@@ -25,7 +25,7 @@ export interface Invitation {
   sent?: boolean
 }
 
-/** A new invitation. Its link is shown only once, here. */
+/** Shows the link of a new invitation, which cannot be shown again. */
 function InvitationLink({ invitation }: { invitation: Invitation }) {
   const { url, email, expiresAt, sent } = invitation
   return (
@@ -73,7 +73,7 @@ function useNewUser() {
       setAddedId(id)
       return { id, ...(await invite(id, { role })) }
     },
-    // Also after an error, because the user may have been added before the invitation failed.
+    // Reload the accounts even after an error, because the user may have been added before the invitation failed.
     onSettled: () => queries.invalidateQueries({ queryKey: ['accounts'] }),
   })
   return { invitation, addedId }

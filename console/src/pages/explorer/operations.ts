@@ -24,7 +24,7 @@ export interface Operation {
 
 const methods = ['get', 'post', 'put', 'patch', 'delete']
 
-/** An unversioned path has its own `servers`. */
+/** Only unversioned paths have their own `servers`. */
 type PathItem = Document['paths'][string] & { servers?: unknown }
 
 /** Reads all operations of the newest API version, and all unversioned operations. */

@@ -115,7 +115,7 @@ const columns: Column<Entry>[] = [
   },
 ]
 
-/** Only administrators may see requests. */
+/** Shows a request id; for administrators, as a link to the request, which only they may read. */
 function RequestLink({ id }: { id: string }) {
   const { may } = useSession()
   return (

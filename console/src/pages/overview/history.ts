@@ -28,8 +28,8 @@ export interface Known {
 }
 
 /**
- * Reads the metrics for all charts. After the first request, polls only for points from the last known one on. That
- * point is replaced, because its step may have been incomplete.
+ * Reads the metrics for all charts. After the first request, polls only for newer points and the last known one, whose
+ * step may have been incomplete.
  */
 export function useHistory(range: Range) {
   const api = useApi()

@@ -42,7 +42,7 @@ export interface FileOperations {
   remove: Access | undefined
 }
 
-/** A query parameter that narrows a list. */
+/** A query parameter that filters a list. */
 export interface Filter {
   parameter: string
   /** The field, such as `price`, or `customer.name` for a field of a related row. */

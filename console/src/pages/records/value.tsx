@@ -19,7 +19,7 @@ export interface FileValue {
 interface ValueProps {
   field: Field
   row: Row
-  /** The `tabIndex` of links: -1 in a grid, where Tab reaches one cell only. */
+  /** The `tabIndex` of links: -1 in a grid, where only one cell is in the tab order. */
   linkTabIndex?: -1
 }
 

@@ -6,7 +6,7 @@ const command = [
   `npx plinth webhooks listen --base-url ${location.origin} --events '*'`,
 ].join('\n')
 
-/** Explains how to receive events on one's own machine. */
+/** Explains how to receive events on a local machine. */
 export function TryReceiver() {
   return (
     <details className="card">
