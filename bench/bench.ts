@@ -57,7 +57,8 @@ export const usage = `Measures the service relative to a reference on the same c
   --only NAME       only this row: get, get-random, not-modified, list-20, list-50, list-100, token,
                     remembered-token, report, report-postgres, report-ndjson, report-xlsx, webhooks, list-rule,
                     list-expand, mixed, create, create-hook, streams, streams-matching, get-counted,
-                    not-modified-counted, greedy, overload, threads-get-random, threads-mixed, threads-create or start
+                    not-modified-counted, greedy, overload, background, threads-get-random, threads-mixed,
+                    threads-create or start
   --tls             HTTPS for both instead of plain HTTP behind a proxy
   --json FILE       file for the figures (bench/results/<date>.json)
   --check           exit with 1 if a ratio is below its floor

@@ -1,3 +1,4 @@
+import { backgroundRow } from './background.ts'
 import { type Bench, type Measurement, type Options, readOptions, usage } from './bench.ts'
 import { canPin, memoryOf } from './cpu-and-memory.ts'
 import { hookRow } from './hooks.ts'
@@ -35,6 +36,7 @@ const measurements = [
   ...countedRows,
   greedyRow,
   overloadRow,
+  backgroundRow,
   ...threadRows,
   startRow,
 ]

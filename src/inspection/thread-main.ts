@@ -10,11 +10,13 @@ import type { FromThread } from '../run-thread.ts'
 import { readSealer } from '../storage/data-keys/open.ts'
 import type { ReadOnlyDatabase } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
+import { lowerPriority } from '../storage/low-priority.ts'
 import { openReadOnly } from '../storage/open.ts'
 import { existingMasterKey } from '../stores.ts'
 import type { AuditInput, AuditResult, InspectionData } from './inspections.ts'
 
 const { config, dataDir, audit } = workerData as InspectionData
+lowerPriority()
 // The connection is read-only and holds no locks, so ending the thread leaves nothing behind.
 parentPort?.on('message', () => process.exit())
 

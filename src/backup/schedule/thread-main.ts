@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { parentPort, workerData } from 'node:worker_threads'
 import { openResults } from '../../files/open.ts'
+import { lowerPriority } from '../../storage/low-priority.ts'
 import { createBackup, stagingFolder } from '../create.ts'
 import { BackupBroken, BackupRefused } from '../errors.ts'
 import { verifyBackup } from '../verify.ts'
@@ -15,6 +16,7 @@ const progressMs = 1_000
 const stopping = new AbortController()
 const post = (message: FromBackupThread) => parentPort?.postMessage(message)
 parentPort?.on('message', () => stopping.abort())
+lowerPriority()
 
 async function make({ name, backupsUrl, ...order }: Make): Promise<Produced> {
   const writer = await (await openResults(backupsUrl)).create(name)

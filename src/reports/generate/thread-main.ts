@@ -3,6 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { openResults } from '../../files/open.ts'
 import { ResultsUnavailable } from '../../files/store.ts'
 import { Problem } from '../../http/problems/problem.ts'
+import { lowerPriority } from '../../storage/low-priority.ts'
 import { openSnapshot } from '../../storage/open.ts'
 import { renderReport } from './render.ts'
 import type { RenderMessage, RenderThreadData } from './worker-thread.ts'
@@ -10,6 +11,7 @@ import type { RenderMessage, RenderThreadData } from './worker-thread.ts'
 const progressEveryMs = 200
 
 const { order, databaseUrl, resultsUrl } = workerData as RenderThreadData
+lowerPriority()
 const post = (message: RenderMessage) => parentPort?.postMessage(message)
 
 let postedMs = 0

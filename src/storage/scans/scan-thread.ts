@@ -1,11 +1,13 @@
 import { existsSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
+import { lowerPriority } from '../low-priority.ts'
 import { indexPathOf } from '../sqlite/path.ts'
 import type { ScanRequest, ScanResult } from './scan-threads.ts'
 
 /** The entry point of a scan thread, which runs one statement at a time on its own read-only connection. */
 const { path } = workerData as { path: string }
+lowerPriority()
 const db = new DatabaseSync(path, { readOnly: true, timeout: 1_000 })
 db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off')
 // node:sqlite cannot interrupt a statement, but terminating a thread stops the statement at its next call to

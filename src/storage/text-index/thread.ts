@@ -1,10 +1,12 @@
 import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
+import { lowerPriority } from '../low-priority.ts'
 import { indexPathOf } from '../sqlite/path.ts'
 import type { FromIndexThread, IndexStep, ToIndexThread } from './builder.ts'
 
 /** The thread that maintains a SQLite database's text index, in a separate file that can be rebuilt at any time. */
 const { path } = workerData as { path: string }
+lowerPriority()
 const lockWaitMs = 5_000
 const rowsPerStep = 20_000
 const changesPerStep = 1_000
