@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../src/serving/listeners.ts'
 import { withoutLimits } from '../test/support/limits.ts'
 import type { Bench, Measurement } from './bench.ts'
-import { memoryOf, pinned, resetPeak, serverCore } from './cpu-and-memory.ts'
+import { loadCore, memoryOf, pinned, resetPeak } from './cpu-and-memory.ts'
 import { expectResponse, proxied, requestText } from './http.ts'
 import type { StreamResult } from './open-load.ts'
 import { bestRun, withRatio } from './results.ts'
@@ -33,7 +33,7 @@ async function measure(bench: Bench) {
   const receiverPort = await freePort()
   const receiver = await startReady(
     sandbox,
-    pinned(pin, serverCore, [process.execPath, referenceProgram, 'webhook-receiver']),
+    pinned(pin, loadCore, [process.execPath, referenceProgram, 'webhook-receiver']),
     environment({ RECEIVER_PORT: String(receiverPort) }),
   )
   const service = await startService(sandbox, { ...options, rows }, pin, { name: 'background', limits: settings })
@@ -49,17 +49,19 @@ async function measure(bench: Bench) {
     say(`  ${side.padEnd(9)} p50 ${p50Ms.toFixed(2)} p99 ${p99Ms.toFixed(2)} ms   ${JSON.stringify(statuses)}`)
     return { ...result, perSecond: 1_000 / p99Ms }
   }
-  await run('warming')
-  const rounds = []
-  for (let round = 1; round <= options.rounds; round++) {
-    const reference = await bestRun(() => run('alone'))
+  const runBeside = async (side: string) => {
     const work = startWork(service, headers)
     await sleep(500)
-    const beside = await run('beside')
-    const done = await work.stop()
-    say(`            ${done.reports} reports, ${done.searches} searches`)
-    rounds.push({ reference, service: beside })
+    const result = await run(side)
+    const { reports, searches } = await work.stop()
+    say(`            ${reports} reports, ${searches} searches`)
+    return result
   }
+  await run('warming')
+  await runBeside('warming')
+  const rounds = []
+  for (let round = 1; round <= options.rounds; round++)
+    rounds.push({ reference: await bestRun(() => run('alone')), service: await runBeside('beside') })
   const memory = memoryOf(service.pid)
   await service.stop()
   await sandbox.stop(receiver)
