@@ -76,9 +76,9 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   blank: readonly string[]
   listed?: readonly string[]
   hides?: { fields: readonly string[]; unless: (caller: Caller, id: RowId) => boolean }
-  /** Computes the claims of a caller; there are none without `plinth({ claims })`. */
+  /** Computes a caller's claims; returns none without `plinth({ claims })`. */
   claims: ClaimsOf<object>
-  /** The users declared in the same `plinth()`, if any; the service must have the same users. */
+  /** The users declared in the same `plinth()`, if any. The service must be given the same users. */
   users?: object | undefined
   /** The access rules; without them, only scopes restrict access. */
   access?: DeclaredAccess
@@ -117,21 +117,21 @@ export interface CollectionOptions {
   zone?: string | undefined
   guard?: Guard | undefined
   files?: FileStorage | undefined
-  /** The author's code; undefined if the service has none. */
+  /** The service's hooks and actions (the author's code); undefined if it has none. */
   code?: AuthorCode | undefined
-  /** All resources of the service in declaration order, and those in this version; by default, only this resource. */
+  /** `all`: the service's resources in declaration order; `served`: those in this version. Default: only this one. */
   related?: Related | undefined
   feed?: ChangeFeed | undefined
   /** Reads the facts about a caller that access rules use. */
   factsOf: (caller: Caller) => Promise<CallerFacts>
 }
 
-/** A relation from a row to others: to the row that it refers to, or to the rows that refer to it. */
+/** A relation from a row to the row that it refers to, or to the rows that refer to it. */
 export interface Relation {
   name: string
-  /** The collection of the other rows. */
+  /** The collection of the related rows. */
   declaration: Declaration
-  /** The reference field: of the row itself or, if `isMany`, of the other rows. */
+  /** The reference field. It belongs to the related rows if `isMany`, otherwise to the row itself. */
   field: string
   isMany: boolean
 }
@@ -173,7 +173,7 @@ export interface Served extends CollectionOptions, ServedComputed {
   serialize: (row: Row, request: FastifyRequest) => Versioned
   /** Evaluates the access rules for a caller; undefined if there are none. */
   accessOf: AccessOf | undefined
-  /** Returns the `accessOf` function of any collection. */
+  /** Returns the function that evaluates a collection's access rules; undefined if it has none. */
   accessTo: (declaration: Declaration) => AccessOf | undefined
   announce: Announce
   /** The author's hooks, adapted to this resource's field names; undefined if there are none. */
@@ -183,11 +183,11 @@ export interface Served extends CollectionOptions, ServedComputed {
   remove: Remove
   /** Refuses changes to locked rows; undefined if rows are never locked. */
   lock: LockCheck | undefined
-  /** True if a deletion may affect locked rows. */
+  /** True if deleting a row may also delete or change locked rows. */
   meetsLocks: boolean
-  /** Determines which of the rows that prevent a deletion the caller can read; undefined if the caller can read all. */
+  /** Returns the tests for referring rows that the caller can read; undefined if every caller can read all of them. */
   referrers: ((caller: Caller) => Promise<Reach>) | undefined
-  /** True if other rows, of this or another resource, may refer to its rows. */
+  /** True if rows of this or another resource may refer to this resource's rows. */
   isReferred: boolean
   /** The relations to resources that this version serves. */
   relations: readonly Relation[]

@@ -33,7 +33,7 @@ const noClaims = () => ({})
 export interface ResourceContext {
   /** The claims function passed to `plinth()`. */
   claims?: ClaimsOf<object>
-  /** The users declared in `plinth()`, on which its claims depend. */
+  /** The users declared in `plinth()`; the claims function depends on them. */
   users?: object | undefined
   writers?: Writers
 }
@@ -90,7 +90,7 @@ export function defineResource<
   })
 }
 
-/** Returns the names of the table and its columns; `overlay` is set if the declaration specifies any of them. */
+/** Returns the table and column names; `overlay` is set if the declaration specifies a table or columns. */
 function tableNames(name: string, { table, columns }: Pick<ResourceOptions, 'table' | 'columns'>) {
   const names = columns as ColumnNames | undefined
   return {
@@ -106,7 +106,7 @@ const kindsOf = ({ properties }: TObject): Record<string, ColumnKind> =>
     Object.entries(properties).map(([field, schema]) => [field, kindOf(schema as TSchema) as ColumnKind]),
   )
 
-/** Returns the parts of a declaration that contain conditions: access rules, locks, computed fields. */
+/** Returns the parts of a declaration that contain conditions: access rules, the lock and computed fields. */
 function conditionsOf(options: ResourceOptions, context: ResourceContext, own: Parameters<typeof declaredAccess>[2]) {
   const fields = ownConditionFields(own, options.access !== undefined)
   const access = options.access && declaredAccess(options.access, context, own)
@@ -118,7 +118,7 @@ function conditionsOf(options: ResourceOptions, context: ResourceContext, own: P
   }
 }
 
-/** Returns the lock of the related rows that a step leads to; undefined if they are never locked. */
+/** Returns the lock that a row inherits through this reference; undefined if the rows it refers to are never locked. */
 function lockOf(step: RelationStep, body: TObject): DeclaredLock['of'] {
   const to = refOf(body.properties[step.on.field] as TSchema)?.to
   const locked = to === undefined || to === 'self' ? undefined : to.declaration.locked

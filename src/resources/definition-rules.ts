@@ -66,7 +66,7 @@ export function definitionErrors(declared: ResourceOptions): string[] {
     return [`collection: path must be one lower-case segment such as '/notes' or '/line-items', not ${quoted(path)}`]
   }
   const wrongForms = formErrors(declared)
-  // The other checks rely on the types of these options.
+  // Stop here, because the other checks assume that these options have the right types.
   if (wrongForms.length > 0) return wrongForms.map((error) => `${path}: ${error}`)
   const errors = [
     ...unknownOptions(declared),

@@ -75,7 +75,7 @@ export interface DeclaredComputed {
   derived: Readonly<Record<string, DeclaredDerived>>
   /** The initial totals of a new row. */
   initial: Readonly<Record<string, unknown>>
-  /** True if a condition compares with `'today'`, so that the validators must include the day. */
+  /** True if a condition compares with `'today'`; ETags must then depend on the day. */
   usesToday: boolean
 }
 

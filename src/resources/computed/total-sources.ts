@@ -8,7 +8,7 @@ import type { Declaration, Relation } from '../declaration.ts'
 import { relationsToMany } from '../relations/relations.ts'
 import type { DeclaredTotal } from './options.ts'
 
-/** A resource with totals over the rows of another. */
+/** A resource whose rows store totals over the rows of another resource. */
 export interface TotalsTarget {
   declaration: Declaration
   /** The field of the summed or counted rows that refers to the row with the totals. */
@@ -32,7 +32,7 @@ export function totalsOver(child: Declaration, all: readonly Declaration[]): Tot
 }
 
 /**
- * Returns the table of the rows that a total sums or counts, their reference to the row with the total, and the summed
+ * Returns where a total gets its values: the child table, its reference to the row with the total, and the summed
  * field. Returns undefined if the total's relation does not exist.
  */
 export function sourceOf(declaration: Declaration, total: DeclaredTotal, all: readonly Declaration[]) {

@@ -13,9 +13,9 @@ export interface RowKey {
   id: RowId
 }
 
-/** How a deletion of several rows handles the rows whose totals it updates. */
+/** Coordinates the updates of totals with a deletion of several rows. */
 export interface RemovalUpdates {
-  /** Returns true for a row that is being deleted, whose own totals therefore no longer matter. */
+  /** Returns true for a row that is also being deleted. Its own totals need no update. */
   isGone: (row: RowKey) => boolean
   /**
    * Postpones an updated row's event until the end of the deletion. If the row was already updated, this event replaces
@@ -31,9 +31,8 @@ export interface RemovalUpdates {
 export type Settle = (by: WriteBy, removal?: RemovalUpdates) => Promise<(RowKey & { row: Row })[]>
 
 /**
- * Maintains the sums and counts over the rows of a resource. Each function locks the rows that have these totals before
- * any row of the resource is locked. All functions except `lock` return the function to call after the write, in the
- * same transaction.
+ * Maintains the totals over a resource's rows. Each function locks the rows that store these totals before the write.
+ * All functions except `lock` return a function to call after the write, in the same transaction.
  */
 export interface TotalsUpdater {
   /**
@@ -48,7 +47,7 @@ export interface TotalsUpdater {
   removed: (tx: Queryable, ids: readonly RowId[], precondition: RowPrecondition) => Promise<Settle | undefined>
 }
 
-/** What the routes of a resource need for computed and derived fields. */
+/** The parts of a resource's routes that handle computed and derived fields. */
 export interface ServedComputed {
   /** Adds the fields that are not stored; undefined if there are none. */
   presenter: Presenter | undefined

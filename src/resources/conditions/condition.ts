@@ -7,7 +7,7 @@ type Scalar = string | number | boolean
 interface Equality<V> {
   /** Matches rows with one of these values. */
   in?: readonly (V | null | undefined)[] | null
-  /** Matches rows with a different value or with none. */
+  /** Matches rows with a different value or no value. */
   not?: V | null
   /** `true` matches rows without a value, `false` rows with a value. */
   null?: boolean | null

@@ -15,7 +15,7 @@ export const checkCondition = (
 
 const sentence = ({ path, message }: ConditionFault) => `${path || 'it'} ${message}`
 
-/** Returns the row test for a condition. Throws `ConditionError`. */
+/** Compiles a condition to a test for rows. Throws `ConditionError`. */
 export function conditionTest(condition: unknown, context: ConditionContext): RowTest {
   const { test, errors } = readCondition(condition, context)
   if (errors.length > 0) throw new ConditionError(errors.map(sentence))
@@ -30,7 +30,7 @@ export const conditionSql = (condition: unknown, context: ConditionContext & { t
   testSql(conditionTest(condition, context), { table: context.table })
 
 /**
- * Returns true if a row, as the API shows it, meets a condition, with the same result as `conditionSql`. Throws
+ * Returns true if a row in the API's representation meets a condition, with the same result as `conditionSql`. Throws
  * `ConditionError`.
  */
 export const matchesCondition = (
@@ -43,8 +43,8 @@ export const matchesCondition = (
 type Named = Pick<ConditionContext, 'fields' | 'relations'>
 
 /**
- * Returns true if a row, as the API shows it, passes a condition's test. The row contains its related rows as members,
- * under the names of the relations.
+ * Returns true if a row in the API's representation passes a test. The row contains its related rows as members named
+ * after the relations.
  */
 export const rowPasses = (test: RowTest, row: Readonly<Record<string, unknown>>, named: Named): boolean =>
   passes(test, testedRow(row, named))

@@ -23,14 +23,11 @@ export type ConditionFields = Readonly<Record<string, ConditionField>>
 export interface ConditionRelation {
   step: RelationStep
   fields: ConditionFields
-  /**
-   * Relations of the related row. A condition follows only one relation, but access rules taken from a referenced
-   * collection may follow another.
-   */
+  /** The related row's own relations. Only access rules taken from a referenced collection may follow them. */
   relations?: ConditionRelations
 }
 
-/** Returns the step from a table's rows to the rows that one of their references refers to. */
+/** Returns the step that follows a reference from a table's rows to the rows that they refer to. */
 export const relationStep = (of: {
   name: string
   field: string
@@ -56,15 +53,12 @@ export interface ConditionDeclaration {
 }
 
 /**
- * How conditions compare text: `letters` compares exactly, as in access rules; `folded` ignores case and Unicode form,
- * as in filters, if the field has a companion column.
+ * How conditions compare text. `letters`: exactly, as in access rules. `folded`: ignoring case and Unicode form, as in
+ * filters, for fields with a companion column.
  */
 export type TextComparison = 'letters' | 'folded'
 
-/**
- * Returns true for types with 64-bit integers; a table that the service did not create may have narrower columns for
- * them.
- */
+/** Returns true for kinds that the service stores as 64-bit integers. Existing tables may have narrower columns. */
 export const isIntegral = (kind: ColumnKind): boolean => columnType(kind).sql === 'bigint'
 
 const instant = Type.String({ format: 'date-time' })

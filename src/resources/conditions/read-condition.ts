@@ -13,7 +13,7 @@ import { maxCondition } from './condition.ts'
 import type { ConditionField, ConditionFields, ConditionRelation, ConditionRelations } from './fields.ts'
 import { operatorsOf, readValue } from './values.ts'
 
-/** The context in which conditions are read. */
+/** The names that a condition can use, and the current day. */
 export interface ConditionContext {
   fields: ConditionFields
   /** The relations that conditions can follow. A condition on a related row cannot follow another. */
@@ -152,7 +152,7 @@ function readOperator(
   }
   const values = readValues(field, operand, path, reading)
   const op = sqlOperators[operator] as TestOperator
-  // No row can have such a value: `<>` matches every row, the other operators match none.
+  // None of the values can be stored: `<>` matches every row, and the other operators match none.
   if (values.length === 0) return op === '<>' ? passesAll : passesNone
   const test: ColumnTest = { on, op, values }
   if (field.index === undefined || (op !== '=' && op !== 'in')) return test

@@ -72,7 +72,7 @@ function readDecimal(schema: TSchema, value: unknown): ReadValue {
 
 const comparedText = ({ keyColumn }: TestedColumn, text: string) => (keyColumn === undefined ? text : caseFold(text))
 
-/** Converts a row's value from the API's form to the form that tests compare; null if it is absent. */
+/** Converts a value from its API form to the form that tests compare; null if it is absent. */
 export function comparedValue({ kind }: ConditionField, on: TestedColumn, value: unknown): StoredValue | null {
   if (value === undefined || value === null) return null
   if (typeof value === 'boolean') return Number(value)

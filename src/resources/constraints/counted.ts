@@ -13,7 +13,7 @@ export type Next = (name: string) => Promise<number>
 export const isCounting = (value: unknown): value is (context: object) => Promise<unknown> =>
   types.isAsyncFunction(value)
 
-/** The `next` of functions that are not async; it always throws. */
+/** The `next` passed to synchronous functions; it always throws. */
 export const nextOutside: Next = () => {
   throw new Error('next() needs an async function: write async ({ next }) => … await next(name)')
 }

@@ -40,7 +40,7 @@ export type DefaultValue<V, Claims = object, Role extends string = string> =
   | V
   | ((context: CreationContext<Claims, Role>) => ValueOrPromise<V>)
 
-/** Like `DefaultValues`, except that the creation is refused with 403 if a function returns nothing. */
+/** Like `DefaultValues`, but if a function returns undefined, the creation is refused with 403. */
 export type SetValues<
   B extends TObject,
   Claims = object,

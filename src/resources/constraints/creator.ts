@@ -24,9 +24,9 @@ interface Created extends Unsettable {
   claims: ClaimsOf<object>
 }
 
-/** Adds the values of `set` and `defaults` to a copy of a new row's body. */
+/** Fills in the fields of `set` and `defaults` in a copy of a new row's body. */
 export interface Creator {
-  /** Returns the caller as it is passed to the functions; undefined if there are no functions. */
+  /** Returns the caller in the form that the functions receive; undefined if there are no functions. */
   callerOf: ((caller: Caller) => Promise<RuleCaller<never>>) | undefined
   /** Completes a body before the transaction. */
   created: (body: Body, caller: RuleCaller<never> | undefined) => Body

@@ -30,7 +30,7 @@ export function keptFieldErrors(declared: Declared & Lists): string[] {
     const named = [declared[list] ?? []].flat(2).filter((field) => writeOnly.includes(field))
     return named.map((field) => `${list} cannot include ${field}: it is write-only`)
   })
-  // Refusing a change would reveal whether the sent value equals the stored one.
+  // A refused change would reveal that the sent value differs from the stored one.
   const guessable = immutable
     .filter((field) => writeOnly.includes(field) || hides?.fields.includes(field))
     .map(
@@ -66,8 +66,8 @@ export function replacementOf(input: TObject, kept: readonly string[]): TObject 
 }
 
 /**
- * Returns the schema of a PATCH body, whose members the handler validates. The OpenAPI document derives its schema from
- * `whole` or, without it, from the body of the PUT.
+ * Returns the schema of a PATCH body. It accepts any object, because the handler validates the members. The OpenAPI
+ * document uses the schema in `whole` or, if absent, that of the PUT body.
  */
 export const patchOf = ({ input, patchable, replacement }: Declaration): TSchema =>
   Object.assign(Type.Object({}), input === replacement ? {} : { whole: patchable })

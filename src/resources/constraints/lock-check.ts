@@ -18,8 +18,8 @@ export interface LockCheck {
   /** Returns true if at least one of these rows is locked. */
   any: (tx: Queryable, ids: readonly RowId[]) => Promise<boolean>
   /**
-   * Throws RESOURCE_LOCKED if a row with these values would belong to a locked row. Undefined if other rows cannot lock
-   * the rows of this resource.
+   * Throws RESOURCE_LOCKED if a row with these values would be locked by a locked row that it refers to. Undefined if
+   * references never lock the rows of this resource.
    */
   placed: ((tx: Queryable, values: Readonly<Record<string, unknown>>) => Promise<void>) | undefined
 }
@@ -51,8 +51,8 @@ export function lockCheck(
 }
 
 /**
- * Returns a function that locks, in the database, the related rows that determine whether the given rows are locked.
- * They must be locked before the given rows, so that changes to either run one after the other.
+ * Returns a function that takes database locks on the related rows that determine whether the given rows are locked.
+ * Call it before locking the given rows, so that concurrent changes to either run one after the other.
  */
 function othersLocker(locked: DeclaredLock, engine: Database['engine'], idType: IdType) {
   const levels: (readonly [of: RelationStep | undefined, targets: Map<string, RelationStep[]>])[] = []
@@ -76,7 +76,7 @@ function othersLocker(locked: DeclaredLock, engine: Database['engine'], idType: 
   }
 }
 
-/** Returns the relations that the condition of a lock follows. */
+/** Returns the relations that a lock's condition follows. */
 const stepsOf = ({ condition, fields, relations }: DeclaredLock): RelationStep[] =>
   condition === undefined ? [] : stepsIn(conditionTest(condition, { fields, relations, today: () => '2000-01-01' }))
 

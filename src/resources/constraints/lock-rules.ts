@@ -26,7 +26,9 @@ export function lockErrors({ body, ids = 'integer', locked, access }: Lockable):
   return checkCondition(locked, fields, { relations }).map((error) => `locked: ${error}`)
 }
 
-/** Returns the `locked` member of a declaration. `of` is the lock of the rows from which the access rules are taken. */
+/**
+ * Returns the `locked` member of a declaration. `of` is the lock inherited from the rows that provide the access rules.
+ */
 export function declaredLock(
   condition: unknown,
   { declaration, fields }: Following,

@@ -57,7 +57,7 @@ function errorsOf({ properties }: TObject, tuple: readonly string[]): string[] {
     return [`unique cannot include ${shown(tuple)}: several rows would have the defaults of all its fields`]
   }
   const bytes = schemas.reduce<number>((sum, schema) => sum + maxBytesOf(schema), 0)
-  // `bytes` is infinite if a field has no maxLength, an error that is reported for the field itself.
+  // `bytes` is infinite if a field has no maxLength; another check reports that error.
   if (!Number.isFinite(bytes) || bytes <= maxTupleBytes) return []
   const limit = `an index takes ${maxTupleBytes.toLocaleString('en')}`
   return [

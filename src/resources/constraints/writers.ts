@@ -9,7 +9,10 @@ export interface Writers {
   recorded: readonly string[]
   /** Another scope that permits PUT and PATCH. */
   orScope?: string
-  /** Returns why a caller cannot write a field; undefined if the caller can. A new row has no id. */
+  /**
+   * Returns the reason why a caller cannot write a field, or undefined if the caller can. For a new row, `id` is
+   * undefined.
+   */
   refusal: (caller: Caller, field: string, id?: RowId) => string | undefined
   /** Returns the fields that keep their values if a PUT omits them. */
   kept: (caller: Caller, id: RowId) => readonly string[]

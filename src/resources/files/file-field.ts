@@ -19,7 +19,7 @@ export interface FileStorage {
   downloads: SlotLimiter
 }
 
-/** A file field of a collection, or of a view. */
+/** A file field of a collection or view. */
 export interface FileField extends FileOptions {
   field: string
 }

@@ -14,11 +14,11 @@ import type { FileField, FileStorage } from './file-field.ts'
 import type { MultipartForm, ReceivedFile } from './form.ts'
 import { receiveFile, uploadType } from './upload.ts'
 
-/** Returns the files that the forms of a resource can contain. */
+/** Returns the file fields that a resource's forms can contain. */
 export const formFields = ({ files, view }: Declaration): readonly FileField[] =>
   files.filter(({ field }) => field !== jsonPart && !view?.hidden.includes(field))
 
-/** The context of the forms of a resource. */
+/** The context for reading a resource's forms. */
 interface FormTarget {
   served: Served
   storage: FileStorage
@@ -79,12 +79,12 @@ async function checkChanged(served: Served, request: FastifyRequest): Promise<vo
   const { lock, guard, declaration } = served
   const precondition = preconditionOf(request, served.requireIfMatch)
   const row = await writableRow(served, id, await served.accessOf?.(callerOf(request)))
-  // With a guard, preconditions are checked only in the transaction, because authorization comes first.
+  // With a guard, only the transaction checks preconditions, because the guard must authorize the change first.
   if (!guard && !meets(row, precondition)) throw preconditionFailed(`The ${declaration.noun} ${id}`)
   if (lock) await served.db.write(async (tx) => lock.one(tx, id, {}, 'change'))
 }
 
-/** Returns the JSON of a form; an empty object if its first part is a file. */
+/** Reads a form's JSON part; returns an empty object if the first part is a file. */
 async function readBody({ fields }: FormTarget, request: FastifyRequest, body: Readable): Promise<unknown> {
   // Content in a request that takes no body is ignored.
   if (request.routeOptions.config.parts === undefined) return undefined
@@ -104,7 +104,7 @@ async function readJsonPart({ routeOptions }: FastifyRequest, part: FormPart): P
   const { config, bodyLimit } = routeOptions
   const types = [...(config.accepts ?? []), 'application/json']
   checkEncoding(part)
-  // A text field of a browser's form is text/plain.
+  // Browsers send text fields as text/plain.
   if (!['text/plain', ...types].includes(essenceOf(part)))
     throw new Problem('UNSUPPORTED_MEDIA_TYPE', `Send the part ${jsonPart} as ${types.join(' or ')}`)
   const read: Buffer[] = []
@@ -157,7 +157,7 @@ async function receivePart(
   return { field: name, value, upload, isPlaced: false }
 }
 
-/** Returns the file field of a part. Throws VALIDATION_ERROR if there is none. */
+/** Returns the file field that a part's name refers to. Throws VALIDATION_ERROR if there is no such field. */
 function fieldOf(fields: readonly FileField[], { name }: FormPart): FileField {
   const field = fields.find((one) => one.field === name)
   if (field) return field
@@ -168,9 +168,9 @@ function fieldOf(fields: readonly FileField[], { name }: FormPart): FileField {
 const invalidPart = (name: string, message: string) =>
   new Problem('VALIDATION_ERROR', 'The form has an invalid part', { errors: [{ field: name, message }] })
 
-/** Removes the files that no row refers to, before the response is sent. */
+/** Discards the uploaded files that no row refers to, before the response is sent. */
 async function endForm({ parts, received }: MultipartForm, { statusCode }: FastifyReply): Promise<void> {
   await parts.return()
-  // After an error, the commit may have failed, so each file is checked.
+  // After an error, an assigned file may not belong to a row, because its transaction may have failed.
   for (const { upload, isPlaced } of received) if (!isPlaced || statusCode >= 400) await upload.discard()
 }

@@ -15,14 +15,14 @@ export interface ReceivedFile {
   field: string
   value: FileValue
   upload: Upload
-  /** True once a transaction, which may still fail, has assigned the file to a row. */
+  /** True once a transaction has assigned the file to a row; the transaction may still fail. */
   isPlaced: boolean
 }
 
 /** The multipart/form-data body of a request; its part `json` is `request.body`. */
 export interface MultipartForm {
   parts: AsyncGenerator<FormPart, void>
-  /** The first part, if it is a file. */
+  /** The form's first part if it is a file; otherwise undefined. */
   first: FormPart | undefined
   received: ReceivedFile[]
 }
@@ -34,11 +34,11 @@ declare module 'fastify' {
   }
 }
 
-/** Returns the values of the file fields that a request contains. */
+/** Returns the values of the file fields for the files in a request. */
 export const formValues = ({ form }: Pick<FastifyRequest, 'form'>): Record<string, FileValue> =>
   Object.fromEntries((form?.received ?? []).map(({ field, value }) => [field, value]))
 
-/** The values of a row with files, and the row before the change. */
+/** The row that a form's files are assigned to. */
 interface Placement {
   values: Values
   before?: Row | undefined
@@ -47,8 +47,8 @@ interface Placement {
 }
 
 /**
- * Assigns the files of a form to a row, and releases the files that they replace. Skips fields to which a hook has
- * given a different value.
+ * Assigns a form's files to a row and releases the files that they replace. Skips a field if a hook has changed its
+ * value.
  */
 async function placeFiles(
   form: MultipartForm,
@@ -66,7 +66,7 @@ async function placeFiles(
   }
 }
 
-/** Returns a version of `insert` that also assigns the request's files to the new row. */
+/** Wraps `insert` so that it also assigns the request's files to the new row. */
 export function insertWithFiles(
   { declaration: { table } }: Served,
   { form }: Pick<FastifyRequest, 'form'>,
@@ -81,7 +81,7 @@ export function insertWithFiles(
   }
 }
 
-/** The files in a request that changes a row. */
+/** The files with which a request changes a row. */
 export interface FileChange {
   /** Returns the new values of the file fields; `row` is the row before the change. */
   values: (row: Row) => Values
@@ -89,7 +89,7 @@ export interface FileChange {
   place: (tx: Queryable, now: string) => Promise<void>
 }
 
-/** Returns the files with which a request changes its row; undefined if the request is not a form. */
+/** Returns the files in a request that changes a row; undefined if the request is not a form. */
 export function fileChange({ declaration: { table } }: Served, request: RowRequest): FileChange | undefined {
   const { form } = request
   if (!form) return undefined

@@ -88,7 +88,7 @@ export async function receiveFile(target: UploadTarget, chunks: AsyncIterable<Bu
   }
 }
 
-/** Recorded in place of the row id if the row of an upload does not exist yet; never the id of a row. */
+/** Recorded as the row id of an upload for a row that does not exist yet. No row has this id. */
 const unknownId = ''
 
 async function copy(target: UploadTarget, chunks: AsyncIterable<Buffer>, key: string, writer: ResultWriter) {
