@@ -12,7 +12,7 @@ import type { Database } from './storage/database.ts'
 import { passesNone } from './storage/rows/row-test.ts'
 import { effectiveScopes } from './webhooks/dispatch/subscribers.ts'
 
-/** Options of `rowAccess`; only tests set `givenClaims`. */
+/** The options of `rowAccess`. Only tests set `givenClaims`. */
 export interface RowAccessOptions {
   db: Database
   now: () => number
@@ -40,7 +40,7 @@ export function rowAccess(definition: Definition, { db, now, givenClaims }: RowA
 
 /**
  * Returns a function that converts a stored event receiver to a caller. The caller has the scopes that the client still
- * has and that the user's role still allows; it has none if the user was deleted.
+ * has and the user's role still allows, or none if the user was deleted.
  */
 export function storedCallers(db: Database, factsOf: (caller: Caller) => Promise<CallerFacts>) {
   return async (stored: EventReceiver): Promise<Caller> => {

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
 
-/** The messages of a thread: any number of progress reports, then one outcome. */
+/** The messages that a thread sends: any number of progress reports, then one outcome. */
 export type FromThread<Result, Progress = never> = { progress: Progress } | { result: Result } | { error: unknown }
 
 export interface ThreadOptions<Progress> {
@@ -14,7 +14,7 @@ export interface ThreadOptions<Progress> {
 }
 
 const resourceLimits = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 }
-/** How long an aborted thread may take to remove what it has written. */
+/** How long an aborted thread may take to clean up what it has written. */
 const abortLimitMs = 5_000
 
 /** Runs a task in a separate thread, so that requests never wait for it. Resolves with the task's result. */

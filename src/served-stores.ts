@@ -14,8 +14,8 @@ import { freeDeliveries } from './webhooks/queue/release.ts'
 type Notices = StoreNotices & { now: () => number; onError: (error: unknown) => void; onCommit: OnCommit }
 
 /**
- * Opens the stores of a thread. Call this after the main thread has opened the stores of the node. If the function
- * rejects, nothing is left open.
+ * Opens a thread's stores. Requires that the main thread has already opened the node's stores. If the function rejects,
+ * nothing is left open.
  */
 export async function openThreadStores(config: Config, declared: Definition, sharing: Sharing, notices: Notices) {
   const stores = await openStoresIn(config, dataFolder(config), sharing, notices)

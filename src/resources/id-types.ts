@@ -6,23 +6,23 @@ import type { RelatedTerm } from '../storage/rows/page-order.ts'
 import type { TestedColumn } from '../storage/rows/row-test.ts'
 import type { ColumnKind } from './column-types.ts'
 
-/** How the rows of a collection are identified. */
+/** The properties of an id type. */
 interface IdTypeEntry {
   /**
    * Returns the schema of an id in responses, path parameters and references. A schema with a description also has an
    * example.
    */
   schema: (description?: string) => TSchema
-  /** The schema of an id in the body of a deletion event. */
+  /** The schema of the id in a deletion event. */
   eventSchema: object
   example: RowId
-  /** The column type with which conditions compare ids. */
+  /** The column type of ids in conditions. */
   kind: ColumnKind
-  /** The column of the ids, for conditions. */
+  /** The id column, for conditions. */
   on: TestedColumn
   /** The type of ids in reports. */
   cell: CellType
-  /** The type of ids as sort values. */
+  /** The type of ids when they are sort values. */
   sort: RelatedTerm['type']
   /**
    * Parses the id at the end of a path, to look up a cached row. If the text is not a canonical id, returns undefined

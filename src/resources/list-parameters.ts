@@ -27,7 +27,7 @@ export interface ListRules extends OrderRules {
   relations?: readonly Relation[]
 }
 
-/** Returns the rules of a resource's list at a path, including filters and sorts by computed fields. */
+/** Returns the rules for a resource's list at a path; they also cover computed fields. */
 export const listRulesOf = ({ declaration, relations }: Pick<Served, 'declaration' | 'relations'>, path: string) => ({
   ...shownDeclaration(declaration),
   ...{ path, relations },
@@ -96,7 +96,7 @@ export function listQuerySchema(rules: ListRules): TObject {
   })
 }
 
-/** The parts of a list's query that come from its path and its relations. */
+/** The parts of a list's query that depend on its path and relations. */
 interface Additions {
   /** The collection's path, without a version; a cursor is valid only for lists of this collection. */
   collection: string

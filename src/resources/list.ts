@@ -30,16 +30,19 @@ export interface ListParts {
 
 type PendingPage = CachedPage | Promise<CachedPage>
 
-/** The handler of a list. `cached` finds the pages that the fast path may send; undefined if it may send none. */
+/**
+ * The handler of a list. `cached` finds the pages that can be sent without running the handler; undefined if the
+ * handler must run for every request.
+ */
 interface Lister {
   handler: (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply> | undefined
   cached: CachedResponses | undefined
 }
 
 /**
- * Returns the handler of a list, which sends pages with a Link header. Rows added or deleted between two requests do
- * not shift the pages. A page is sent from the cache while its rows are unchanged; if it contains related rows or is
- * sorted by them, only until the next write of any kind.
+ * Returns the handler of a list. It sends pages with a Link header; rows added or deleted between two requests do not
+ * shift the pages. A cached page is sent while its rows are unchanged or, if it depends on related rows, until the next
+ * write of any kind.
  */
 export function lister(
   served: Served,
@@ -55,7 +58,7 @@ export function lister(
   const pageFor = (request: FastifyRequest, reply: FastifyReply, visible = allVisible): PendingPage => {
     const { expand: text } = request.query as Query
     const expansion = text ? parts.expand?.(text, request, reply) : undefined
-    // The related rows may change while the rows of the page do not.
+    // Related rows may change even if the page's own rows do not.
     const dependsOnRelated = expansion !== undefined || visible.isSortedByRelated
     const find = (readableRelated?: ReadableRows): PendingPage => {
       const isCacheable = (expansion?.isCacheable ?? true) && (!dependsOnRelated || rows.changes !== null)

@@ -41,8 +41,8 @@ export function serializer(
 }
 
 /**
- * Returns a name that distinguishes representations of the same revision. It contains the view's tag, and shows whether
- * fields are hidden from the caller.
+ * Returns a name that distinguishes different representations of the same revision: the view's tag, and whether fields
+ * are hidden from the caller.
  */
 const viewName = (tag: string | undefined, isReduced: boolean) =>
   [...(tag === undefined ? [] : [tag]), ...(isReduced ? ['reduced'] : [])].join('.')
@@ -55,8 +55,8 @@ const linkSchema = Type.Object({ href: Type.String(), method: Type.Optional(Type
 type Represented = Pick<Declaration, 'ids' | 'shownBody' | 'links' | 'access' | 'writeOnly' | 'computed'>
 
 /**
- * Returns the schema of a resource's representation, restricted to the fields in `only` if given, with the members that
- * `expand` may add.
+ * Returns the schema of a resource's representation, including the members that `expand` may add. If `only` is given,
+ * the schema has only those fields.
  */
 export function representation(
   { ids, shownBody, links, access, writeOnly, computed }: Represented,
@@ -126,8 +126,8 @@ function examplesOf({
 }
 
 /**
- * Returns the function that turns a row into a list item: the listed fields (by default all that every caller sees) and
- * the links. Absent fields are undefined, so JSON omits them.
+ * Returns the function that converts a row to a list item: the listed fields (default: all fields that every caller can
+ * see) and the links. Absent fields are undefined, so JSON omits them.
  */
 export function listItemSerializer({
   declaration: { shownBody, concealed, listed, links, access },

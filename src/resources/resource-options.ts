@@ -42,7 +42,7 @@ export interface ResourceOptions<
    * omits it.
    */
   body: B
-  /** Reading needs no scope, and no token either unless the service requires one (setting `publicRead`). */
+  /** Allows reading without a scope and, unless the setting `publicRead` is false, without a token. */
   publicRead?: boolean
   /** Fields to filter by equality; text is compared without regard to case and Unicode form. */
   filters?: readonly (FieldOf<B> | NoInfer<Computed>)[]
@@ -60,7 +60,7 @@ export interface ResourceOptions<
    * regard to case and Unicode form. An absent value equals no other.
    */
   unique?: readonly (FieldOf<B> | readonly [FieldOf<B>, FieldOf<B>, ...FieldOf<B>[]])[]
-  /** The fields of a list item; by default, all that every caller sees. */
+  /** The fields of a list item; by default, all fields that every caller can see. */
   listed?: readonly (
     | FieldOf<B>
     | NoInfer<Computed>

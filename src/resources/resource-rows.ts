@@ -26,7 +26,7 @@ function subscribersOf({ changes }: Database, { noun }: Pick<Declaration, 'noun'
   return { created: of('created'), updated: of('updated'), deleted: of('deleted') }
 }
 
-/** While changes to the resource are logged, adds event streams to the subscribers of each change. */
+/** Adds event streams to the subscribers of each change while the resource's changes are logged. */
 function withStreams(rows: Rows, isLogged: () => boolean): Rows {
   const add = (changed: Changed): Changed =>
     isLogged() ? { ...changed, subscribed: changed.subscribed + streamSubscribers } : changed

@@ -25,7 +25,7 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
   const expandable = expandableOf(options, served, prefix)
   const shown = presenter(declaration, options)
   const { view } = declaration
-  // Deletions, locks, totals and events always use the collection, even if a view has other names.
+  // Even for a view, deletions, locks, totals and events use the collection, with its own field names.
   const collection = view?.collection ?? declaration
   const own = removable(collection, options, all)
   return {

@@ -17,7 +17,7 @@ import type { Reference } from './relations/reference.ts'
 /** Returns the column name of a field, in snake case. */
 export const columnName = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** The collections whose tables have no prefix. */
+/** The collections whose table names have no prefix. */
 export const unprefixedTables = ['users', 'products', 'books']
 
 /** Returns the default table name of a collection; `name` is its path without the slash. */

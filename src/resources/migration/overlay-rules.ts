@@ -24,7 +24,7 @@ const maxNameBytes = 52
 const maxTableAndColumnBytes = 58
 const nameRule = `must be a lower-case name such as 'book_title', of at most ${maxNameBytes} characters a-z, 0-9 and _`
 
-/** Columns that the service maintains itself, and names that an engine reserves in every table. */
+/** The names of columns that the service maintains itself or that an engine reserves in every table. */
 const reservedColumns = [
   ...['id', 'revision', 'created_at', 'updated_at', 'shares_second', 'created_by'],
   ...['rowid', 'oid', 'ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'],
@@ -86,10 +86,7 @@ function columnErrors(fields: readonly string[], field: string, name: unknown): 
   return reservedColumns.includes(name) ? [`columns.${field} is '${name}', which is reserved`] : []
 }
 
-/**
- * Returns an error for two fields with the same column, or for a column that another field needs for its case-folded
- * text.
- */
+/** Returns an error if two fields share a column, or if a field uses the companion column of another field. */
 function sharedErrors({ properties }: TObject, columns: ColumnNames): string[] {
   const names = Object.keys(properties).map((field) => [field, columns[field] ?? snake(field)] as const)
   return names.flatMap(([field, name], at) => {

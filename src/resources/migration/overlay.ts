@@ -18,7 +18,7 @@ interface Declared {
   codecOf: (field: string) => Codec | undefined
 }
 
-/** Returns what a declaration requires of a table that may already exist. */
+/** Returns the requirements that a declaration places on a table that may already exist. */
 export function overlayOf({ body, kinds, columns, codecOf }: Declared): Overlay {
   const fields = Object.keys(kinds)
   const schemas = body.properties as Record<string, TSchema>

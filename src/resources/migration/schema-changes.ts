@@ -71,7 +71,7 @@ function called(run: () => unknown): unknown {
   }
 }
 
-/** Converts a stored row to the form in which it was served. */
+/** Converts a stored row to the form in which the API served it. */
 function rowOf(cells: StoredCells): EarlierRow {
   const present = Object.entries(cells).filter(([, { value }]) => value !== null)
   return Object.fromEntries(present.map(([field, { kind, value }]) => [field, decoded(kind, value)])) as EarlierRow
@@ -79,7 +79,7 @@ function rowOf(cells: StoredCells): EarlierRow {
 
 const scaleOf = (kind: string) => /^decimal with scale (\d+)$/.exec(kind)?.[1]
 
-/** Decodes a cell by its recorded kind, even if no declared field has that kind anymore. */
+/** Decodes a cell by its recorded kind, which current declarations may no longer use. */
 function decoded(kind: string, value: unknown): unknown {
   const scale = scaleOf(kind)
   if (scale !== undefined) return decimalCodec(Number(scale)).decode(value)

@@ -33,7 +33,7 @@ export interface QueryGrammar {
    * of their own.
    */
   related: ReadonlyMap<string, RelatedGrammar>
-  /** True if the parameter `or` exists; a field named `or` takes its place. */
+  /** True if the list has the parameter `or`; false if a field is named `or`. */
   hasAlternatives: boolean
 }
 

@@ -63,7 +63,7 @@ export function readSort(sort: string | undefined, rules: OrderRules, reached: R
   }
   if (new Set(names).size < names.length) throw malformedQuery('sort', 'must name each field at most once')
   const isFirst = new Set<string>()
-  // One `missing` term per relation is enough to separate the rows without a related row.
+  // A `missing` term separates the rows without a related row. Keep only the first one per relation.
   return found
     .flatMap((terms = []) => terms)
     .filter(({ field, along }) => along?.type !== 'missing' || (!isFirst.has(field) && isFirst.add(field)))
@@ -106,7 +106,7 @@ export function removeTerms(rows: readonly Row[], order: readonly Sort[]): void 
   }
 }
 
-/** Returns true if the values of a cursor have the types of their columns; other types would cause a database error. */
+/** Returns true if a cursor's values have the types of their columns. Other types would cause a database error. */
 export const isValidPosition = (
   after: Cursor['after'],
   order: readonly Sort[],
@@ -125,7 +125,7 @@ const isValue: Record<RelatedTerm['type'], (value: unknown) => boolean> = {
   uuid: isCanonicalUuid,
   integer: Number.isSafeInteger,
   number: (value) => typeof value === 'number',
-  // The value is a stored integer as text.
+  // A decimal is stored as an integer; here, it is that integer as text.
   decimal: (value) => /^-?\d{1,18}$/.test(String(value)),
   text: (value) => typeof value === 'string',
 }

@@ -4,7 +4,7 @@ import { columnType, kindOf } from '../column-types.ts'
 import type { ResourceOptions } from '../resource-options.ts'
 import { queryNames } from './bounds.ts'
 
-/** The end of the error message for a field whose type a list does not support, by list. */
+/** The reasons, for error messages, why a field's type is not allowed in each list. */
 const reasons: Record<FieldList, string> = {
   filters: 'objects and arrays cannot be compared',
   ranges: 'it is not a number, date or instant',

@@ -5,7 +5,7 @@ import type { ConditionField } from '../conditions/fields.ts'
 import { maxQuery, parameterNames, type QueryGrammar } from './grammar.ts'
 import { isLonger, readComparison, readEnumeration } from './read-comparisons.ts'
 
-/** The conditions of a query: filters, which can use indexes, and a test for all other comparisons. */
+/** The comparisons in a query. `filters` can use indexes; `where` tests everything else. */
 export interface Comparisons {
   filters: Filter[]
   where?: RowTest
@@ -123,12 +123,12 @@ function separated(tests: readonly RowTest[]): Comparisons {
   }
 }
 
-/** Returns the filters equivalent to a test; none if there are no such filters. */
+/** Converts a test to filters; returns none if no filters are equivalent to it. */
 function filtersOf(test: RowTest): Filter[] {
   if (!('on' in test)) return []
   const { on, op, values } = test
   const [value] = values
-  // The companion column may contain an empty string in rows without a value.
+  // In rows without a value, the companion column may contain an empty string.
   if (value === undefined || values.length > 1 || (on.isBlank && value === '')) return []
   const filter = { field: on.field, value, stored: true } as const
   if (op === 'in' || op === '=') return [{ ...filter, op: '=' }]

@@ -6,7 +6,7 @@ import { maxQuery, parameterNames, type QueryGrammar, type RelatedGrammar } from
 import { readComparison, readEnumeration } from './read-comparisons.ts'
 import { comparisonSchema, documentedText, equalitySchema } from './schemas.ts'
 
-/** A query's condition on the related rows of one relation. */
+/** The condition that a query places on the rows of one relation. */
 export interface RelatedFilter {
   step: RelationStep
   declaration: Declaration
@@ -17,7 +17,7 @@ export interface RelatedFilter {
 export interface ReachedRows {
   /** The test for rows that the caller can read. */
   read: RowTest
-  /** Replaces comparisons with computed conditions by the conditions themselves. */
+  /** Replaces computed fields in a test with the conditions that define them. */
   resolve: (test: RowTest) => RowTest
   /** Today's date in the service's time zone if a computed condition depends on it; otherwise undefined. */
   day: string | undefined

@@ -95,7 +95,7 @@ function valueSchema(schema: TSchema): object {
 
 const text = '("([^\\x00-\\x1f\\x7f-\\x9f"]|"")*"|[^\\x00-\\x1f\\x7f-\\x9f,]*)'
 const day = '[0-9]{4}-[0-9]{2}-[0-9]{2}'
-/** The pattern of a value, by kind. */
+/** The pattern of a value, by the kind of its field. */
 const valuePatterns: Readonly<Record<string, string>> = {
   integer: '-?(0|[1-9][0-9]{0,14})',
   reference: '[1-9][0-9]{0,14}',
@@ -140,7 +140,10 @@ function valuePattern(name: string, { fields, parameters, related }: QueryGramma
 const escaped = (choice: unknown) =>
   String(choice).replace(/[\\^$.*+?()[\]{}|/-]/g, (sign) => `\\x${sign.charCodeAt(0).toString(16)}`)
 
-/** Returns an example with all fields that have one, such as `name:Desk lamp,price:24.5`; undefined if none has. */
+/**
+ * Returns an example that combines the fields with examples, such as `name:Desk lamp,price:24.5`; undefined if there
+ * are none.
+ */
 function exampleOf({ fields }: QueryGrammar, example: Readonly<Record<string, unknown>>): string | undefined {
   const known = [...fields.keys()].filter((name) => Object.hasOwn(example, name))
   return known.length > 0 ? known.map((name) => `${name}:${quoted(example[name])}`).join(',') : undefined

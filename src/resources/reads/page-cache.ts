@@ -9,7 +9,7 @@ import { todayIn } from '../conditions/today.ts'
 import type { Reached } from '../queries/related-filters.ts'
 import type { ReadableRows } from '../relations/reference.ts'
 
-/** A list page as it was sent. */
+/** A cached list page, ready to be sent. */
 export interface CachedPage extends CachedResponse {
   link: string
   /** The query that read the page, and the id and revision of each row read. */
@@ -25,7 +25,7 @@ export interface CachedPage extends CachedResponse {
 export const isPageUnchanged = ({ asOf }: CachedPage, changed: number | undefined): boolean =>
   changed !== undefined && asOf !== null && changed <= asOf
 
-/** Returns whether a page still has the same rows in the same revisions. */
+/** Returns true if a page still has the same rows at the same revisions. */
 export function sameMarks(marks: CachedPage['marks'], cached: CachedPage['marks']): boolean {
   return (
     marks.length === cached.length &&
@@ -49,8 +49,7 @@ interface ReadBy {
 }
 
 /**
- * Caches the pages of a list by request and by the rows that the caller can read; a page with the key null is not
- * cached.
+ * Caches a list's pages by request and by the rows that the caller can read. Pages with the key null are not cached.
  */
 export interface CachedPages {
   keyOf: (request: { url: string }, visible: ReadBy, readableRelated?: ReadableRows) => string | null
@@ -92,7 +91,7 @@ export function cachedPages({ usesToday, derived }: DeclaredComputed, time: Time
 }
 
 /**
- * Creates an LRU cache of about four megabytes of pages. The caller checks validity, by `asOf` or by the marks.
+ * Creates an LRU cache of about four megabytes of pages. The caller checks a page's validity, by `asOf` or by `marks`.
  */
 export function pageCache(): PageCache {
   const pages = new Map<string, CachedPage>()

@@ -13,7 +13,7 @@ import { notFound, type RowRequest, readableRow } from '../writes/change.ts'
 const isTimed = ({ declaration: { computed } }: Served) =>
   computed.usesToday || Object.keys(computed.derived).length > 0
 
-/** Returns the route option `cached`, unless representations depend on the caller or are not cached. */
+/** Returns the route option `cached`, unless representations depend on the caller or cannot be cached. */
 export function cachedRows({ declaration, accessOf, rows, representations }: Served): { cached?: CachedResponses } {
   if (accessOf || declaration.hides || rows.changes === null) return {}
   const { fromPath } = idTypes[declaration.ids]

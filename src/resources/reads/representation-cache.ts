@@ -6,11 +6,11 @@ import type { RowId } from '../../storage/ids.ts'
 export interface Representations {
   /** Returns the cached representation; undefined if there is none or the row may have changed since. */
   get: (id: RowId) => Representation | undefined
-  /** Caches a representation; its row must have been read in this iteration of the event loop. */
+  /** Caches a representation. Its row must have been read in the current iteration of the event loop. */
   set: (id: RowId, representation: Representation) => void
 }
 
-/** Each representation has about 200 characters of header fields besides its text. */
+/** A cached representation has about 200 characters of header fields in addition to its text. */
 const [maxCharacters, fieldCharacters] = [8_000_000, 200]
 const noCache: Representations = { get: () => undefined, set: () => {} }
 

@@ -25,13 +25,13 @@ export function refsOf({ properties }: TObject): Map<string, BodyReference> {
   return new Map(refs)
 }
 
-/** A resource whose conditions follow relations; `fields` are the fields of its own rows that they can name. */
+/** A resource whose conditions follow relations, and the fields of its own that conditions can name. */
 export interface Following {
   declaration: Pick<ConditionDeclaration, 'body' | 'ids'> & { table: string }
   fields: ConditionFields
 }
 
-/** Returns a relation that conditions can follow. */
+/** Returns the relation for a reference, in the form that conditions use. */
 export function conditionRelation({ field, to }: BodyReference, { declaration, fields }: Following): ConditionRelation {
   const target = to === 'self' ? declaration : to.declaration
   const known = to === 'self' ? fields : (to.declaration.access?.fields ?? conditionFields(to.declaration, 'letters'))

@@ -20,7 +20,7 @@ export interface Removable {
   declaration: Declaration
   rows: Rows
   announce: Announce
-  /** The author's hooks; undefined if there are none. */
+  /** The collection's hooks; undefined if there are none. */
   hooks: RowHooks | undefined
   /** The references to this collection. */
   children: readonly Child[]
@@ -41,9 +41,11 @@ export interface DeletionContext {
   own: Removable
   /** The id of the row to delete. */
   id: RowId
-  /** The ids to delete in each collection, in the order in which the collections are reached from the deleted row. */
+  /**
+   * The ids to delete in each collection, in the order in which the search from the deleted row finds the collections.
+   */
   doomed: Map<Removable, RowId[]>
-  /** How many more rows the deletion may delete or change. */
+  /** The remaining number of rows that the deletion may delete or change. */
   left: number
 }
 
@@ -51,8 +53,8 @@ export interface DeletionContext {
 export const maxDependents = 1_000
 
 /**
- * Returns the references with this `onDelete` rule to a collection, each with the rows that refer to `ids` and are not
- * yet among the rows to delete.
+ * Returns the references to a collection that have this `onDelete` rule, each with the rows that refer to `ids` and are
+ * not already to be deleted.
  */
 const referring = ({ all, doomed }: DeletionContext, parent: Removable, ids: readonly RowId[], rule: OnDelete) =>
   parent.children
@@ -108,25 +110,21 @@ export async function refuseInUse(removal: DeletionContext, { caller, reach }: D
   })
 }
 
-/**
- * Returns the test for the rows of a collection that the caller can read; without the scope for reading it, none pass.
- */
+/** Returns the test for a collection's rows that the caller can read. Without the read scope, no row passes. */
 function readableRows(declaration: Declaration, { scopes }: Caller, reach: Reach = () => passesAll): RowTest {
   const { readScope } = declaration
   return readScope === null || scopes.has(readScope) ? reach(declaration) : passesNone
 }
 
-/**
- * Returns text such as `3 invoices`; without a number if the caller can read none of them, or the number is unknown.
- */
+/** Returns text such as `3 invoices`. Omits the number if it is unknown or the caller can read none of the rows. */
 function usersOf(name: string, { all, readable }: Users): string {
   if (readable > maxDependents) return `over ${maxDependents} ${name}`
   return readable === 0 || all > maxDependents ? name : `${readable} ${name}`
 }
 
 /**
- * Finds and locks the rows that remain but lose references, and returns them with the fields to clear. Throws
- * RESOURCE_IN_USE if there are too many.
+ * Finds and locks the rows whose references to deleted rows will be cleared, and returns them with the fields to clear.
+ * Throws RESOURCE_IN_USE if there are too many.
  */
 export async function findReleased(removal: DeletionContext): Promise<Map<Removable, Map<RowId, string[]>>> {
   const { tx, engine, doomed } = removal

@@ -35,7 +35,7 @@ interface Expansion {
 export interface Expandable {
   relationsOf: (declaration: Declaration) => readonly Relation[]
   rowsOf: (declaration: Declaration) => Rows
-  /** Returns the function that serializes a row as in the collection's list. */
+  /** Returns the function that serializes the collection's rows as list items. */
   itemOf: (declaration: Declaration) => (row: Row) => object
   /** Returns the function that evaluates the collection's access rules; undefined if it has none. */
   accessOf: (declaration: Declaration) => AccessOf | undefined
@@ -46,7 +46,7 @@ interface Expanding extends Expandable {
   request: FastifyRequest
   reply: FastifyReply
   readable: ReadableRows | undefined
-  /** How many more related rows the response may contain. */
+  /** The remaining number of related rows that the response may contain. */
   left: number
 }
 
@@ -141,9 +141,7 @@ async function membersOf(
   return (row) => Object.fromEntries(members.map(([name, of]) => [name, of(row)]))
 }
 
-/**
- * Returns the test for the rows that the caller can read, and the requester; undefined if the caller can read all rows.
- */
+/** Returns the requester and the test for rows that the caller can read; undefined if the caller can read all rows. */
 function passingFor({ path }: Declaration, { readable, request, reply }: Expanding) {
   const test = readable?.get(path)
   return test === undefined || test === passesAll ? undefined : { test, requester: requesterOf(request, reply) }

@@ -14,9 +14,9 @@ import { notFound, type RowRequest, readableRow } from '../writes/change.ts'
 import { requireReadable } from './readable.ts'
 
 /**
- * Returns a route such as `GET /customers/{id}/invoices`: the list of a collection, restricted to the rows that refer
- * to one row. The parameters, scope and items are those of `list`, the route of the whole list. The route responds with
- * 404 if that row does not exist or the caller cannot read it.
+ * Returns the route of a nested list, such as `GET /customers/{id}/invoices`: the invoices that refer to one customer.
+ * It has the parameters, scope and items of `list`, the route of all invoices. It responds with 404 if the customer
+ * does not exist or the caller cannot read it.
  */
 export function nestedList(parent: Served, child: Served, { field }: Relation, list: RouteOptions): RouteOptions {
   const { declaration } = child

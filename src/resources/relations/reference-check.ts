@@ -11,8 +11,7 @@ import type { Reference, ReferenceCheck } from './reference.ts'
 type Values = Readonly<Record<string, unknown>>
 
 /**
- * Returns the reference check of a collection; undefined if it has no references. `all` contains the collections of the
- * service.
+ * Returns a collection's reference check; undefined if it has no references. `all` contains the service's collections.
  */
 export function referenceCheck(
   options: Pick<CollectionOptions, 'db' | 'factsOf' | 'now' | 'zone'>,

@@ -44,7 +44,7 @@ export interface ReferenceCheck {
   reachOf: (caller: Caller) => Promise<Reach> | undefined
   created: (tx: Queryable, values: Values, reach: Reach | undefined) => Promise<void>
   /**
-   * Checks the references that a change sets or alters. Returns false if it finds that no row meets the precondition.
+   * Checks the references that a change adds or alters. Returns false if it notices that no row meets the precondition.
    */
   changed: (tx: Queryable, row: ChangedRow, values: Values, reach: Reach | undefined) => Promise<boolean>
 }

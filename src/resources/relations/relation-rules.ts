@@ -23,8 +23,8 @@ function orderErrors(declaration: Declaration, at: number, declarations: readonl
       return [`service: ${field} of ${path} refers to ${target}, which resources does not list: add it`]
     }
     const to = refOf(body.properties[field] as TSchema)?.to
-    // The conditions of this resource use the access rules and fields of the collection that `Ref` names, so the
-    // service must contain that very collection.
+    // Conditions use the access rules and fields of the collection passed to `Ref`, so the service must contain that
+    // same collection object.
     if (to !== undefined && to !== 'self' && to.declaration !== declarations[targetAt]) {
       return [`service: ${field} of ${path} refers to another collection at ${target} than resources lists: use one`]
     }

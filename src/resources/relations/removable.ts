@@ -12,8 +12,8 @@ import { childrenOf } from './relations.ts'
 import { remover } from './removal.ts'
 
 /**
- * Returns the context for deleting rows of a resource, and the function that deletes them. The function also handles
- * the rows of the collections in `all` that refer to them.
+ * Returns the context for deleting a resource's rows, and the function that deletes them. That function also handles
+ * the rows in `all` collections that refer to a deleted row.
  */
 export function removable(
   declaration: Declaration,
@@ -46,10 +46,7 @@ export function removable(
   }
 }
 
-/**
- * Extends `keep` to the files of deleted rows: files are retained together with their rows, or released if rows are
- * not.
- */
+/** Extends `keep` to files: a deleted row's files are retained if the row is, otherwise released. */
 function withFiles({ table, files }: Declaration, keep: KeepRows | undefined): KeepRows | undefined {
   if (files.length === 0) return keep
   return async (tx, rows, deletion) => {

@@ -6,7 +6,7 @@ import type { RowKey, Settle } from '../computed/updater.ts'
 import type { DeletionContext, Removable } from './dependents.ts'
 import type { Remove } from './reference.ts'
 
-/** Returns the function that deletes rows of a collection to which no collection refers. */
+/** Returns the function that deletes rows that no other rows can refer to. */
 export function simpleRemover(own: Removable, engine: Engine): Remove {
   const { rows, totals, lock, keep, hooks } = own
   const isHooked = hooks?.removing !== undefined || hooks?.removed !== undefined
@@ -28,8 +28,8 @@ export function simpleRemover(own: Removable, engine: Engine): Remove {
 }
 
 /**
- * Locks the rows whose totals include a row. Throws RESOURCE_LOCKED if the state of the row forbids its deletion.
- * Returns the function that updates the totals; undefined only if no row meets the precondition.
+ * Prepares the deletion of a row by locking the rows whose totals include it. Returns the function that updates these
+ * totals; undefined only if no row meets the precondition. Throws RESOURCE_LOCKED if the row is locked.
  */
 export async function prepareRemoval(
   { totals, lock }: Removable,

@@ -49,7 +49,7 @@ function parameterErrors(parameters: TObject): string[] {
   return [...decimals, ...defaultErrors(withStorageRules(parameters), [])].map((error) => `parameters: ${error}`)
 }
 
-/** The fields of a resource, and those among them that the columns of a report cannot name. */
+/** A resource's fields, and those that a report's columns cannot name. */
 interface ReportFields {
   fields: ConditionFields
   /** Fields that no report may contain. */

@@ -69,13 +69,13 @@ export function report<
 export const isReport = (value: unknown): value is Report =>
   typeof value === 'object' && value !== null && brand in value
 
-/** Returns a report for the stored declaration of its resource, whose column names are those in the database. */
+/** Adapts a report to its resource's stored declaration, which has the column names in the database. */
 export function storedReport(one: Report, of: Declaration): Report {
   const { columns } = readColumns(one.grouping, namesOf(of))
   return Object.freeze({ ...one, of, columns: Object.freeze(columns) })
 }
 
-/** Returns the fields of a resource, and those among them that columns cannot name. */
+/** Returns a resource's fields, and those that a report's columns cannot name. */
 const namesOf = (declaration: Declaration) => ({
   fields: fieldsOf(declaration),
   concealed: declaration.concealed,
@@ -86,7 +86,7 @@ const namesOf = (declaration: Declaration) => ({
 const fieldsOf = (declaration: Declaration): ConditionFields =>
   ownConditionFields(shownDeclaration(declaration), declaration.access !== undefined)
 
-/** Returns a report in the form that the report service uses. `zone` is the time zone of `'today'`. */
+/** Converts a report to the form that the report service uses. `zone` is the time zone of `'today'`. */
 export function declaredReport(one: Report, zone: string) {
   const { name, title, of, columns, input, where } = one
   const fields = fieldsOf(of)

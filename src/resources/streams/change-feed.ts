@@ -25,12 +25,15 @@ export interface ChangeFeedOptions {
 const defaultStreams = { perAccount: 20, historySeconds: 3_600 }
 
 export const maxStreamsInAll = 10_000
-/** When the service stops, clients reconnect after 1 to 3 seconds, evenly distributed. */
+/**
+ * When the service stops, it makes clients reconnect after 1 to 3 seconds, at random, so that they do not all reconnect
+ * at once.
+ */
 const reconnectMs = { min: 1_000, range: 2_000 }
 
 /**
- * Creates the feed of a process. One reader of the log serves all streams that have caught up with it, and runs only
- * while there are any.
+ * Creates the change feed of a process. A single log reader serves all streams that have caught up, and runs only while
+ * there are such streams.
  */
 export function changeFeed({ streams = defaultStreams, report, ...options }: ChangeFeedOptions): ChangeFeed {
   const historyMs = streams.historySeconds * 1_000
@@ -97,7 +100,7 @@ async function join(state: FeedState, member: FeedMember, from: number): Promise
     await member.drained()
     if (!isEnd) await member.check(null)
     if (member.ended.aborted) return
-    // In the meantime, the feed may have read further than this stream.
+    // The feed may have read further than this stream in the meantime.
     if (isEnd && (state.position?.at ?? at) <= at) return add(state, member, at, entries.at(-1))
   }
 }

@@ -10,7 +10,7 @@ export interface StreamEvent {
 
 /** The rows that a stream contains, and their representation. */
 export interface StreamView extends Pick<Subscriber, 'noun' | 'only'> {
-  /** Streams of a resource with the same key have the same events; null if the events cannot be shared. */
+  /** Streams of a resource with the same key share their events; null if the events cannot be shared. */
   key: string | null
   /** Returns the event for a change; null if the change does not concern the stream. */
   eventFor: (change: Change) => StreamEvent | null
@@ -24,7 +24,7 @@ export interface StreamReceiver {
   fail: (error: unknown) => void
 }
 
-/** The open streams, grouped by their view: each group finds and serializes its events once. */
+/** The open streams, grouped by view. Events are found and serialized once per group. */
 export interface Channels {
   /** Adds a receiver of the events after a position; returns the function that removes it. */
   add: (receiver: StreamReceiver, view: StreamView, from: number) => () => void

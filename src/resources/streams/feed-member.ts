@@ -3,7 +3,7 @@ import type { Verify } from '../../http/policies/authenticate.ts'
 import type { LogPosition } from '../../storage/row-changes/read.ts'
 import type { StreamReceiver, StreamView } from './channels.ts'
 
-/** An open stream, from the feed's point of view. */
+/** An open stream, as the feed handles it. */
 export interface FeedMember extends StreamReceiver {
   /** Returns the view of the stream; `check` may change it. */
   view: () => StreamView
@@ -13,7 +13,7 @@ export interface FeedMember extends StreamReceiver {
   joined: () => void
   /**
    * Checks whether the stream may continue. Called every five seconds, and between batches while the stream catches up.
-   * `eventId` is a position up to which the stream is complete; null if none is known.
+   * `eventId` is a position up to which the stream has received everything; null if none is known.
    */
   check: (eventId: string | null) => Promise<void>
   /** Sends the event `reset`: the client must read the rows again. */

@@ -18,7 +18,7 @@ export const feedCheckMs = 5_000
 /** The number of streams checked between two pauses. */
 const checkedAtOnce = 50
 
-/** The streams of a process, and how far the log has been read for them. */
+/** The streams of a process, and the position up to which the log has been read for them. */
 export interface FeedState {
   later: (ms: number, run: () => void) => () => void
   onError: (error: unknown) => void
@@ -27,9 +27,9 @@ export interface FeedState {
   channels: Channels
   /** The log position up to which the members have been sent all changes; null while there are no members. */
   position: LogPosition | null
-  /** The number of the last transaction before the log was read up to `position`. */
+  /** The last transaction's number, taken just before the log was read up to `position`. */
   readAt: number
-  /** The number of streams that were written to after the last read. */
+  /** The number of streams that the last read wrote to. */
   writes: number
   /** All streams: the members, and the streams that are still catching up with the log. */
   open: Set<FeedMember>
@@ -64,7 +64,7 @@ async function read(state: FeedState): Promise<void> {
         state.position = { at, tag }
       }
       hasMore = !isEnd
-      // Pause so that requests do not have to wait until all changes have been judged.
+      // Pause between batches, so that requests do not wait until all changes have been processed.
       if (hasMore) await setImmediate()
     }
   } finally {

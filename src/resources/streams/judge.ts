@@ -13,7 +13,7 @@ import { grammarOf } from '../queries/grammar.ts'
 import { alternativeRelations } from '../queries/read-query.ts'
 import type { Facts, SubscriberKey } from './subscribers.ts'
 
-/** Decides which rows belong to a stream. */
+/** Decides which rows a stream contains. */
 export interface Judge {
   /** Judges with the same key make the same decisions if their streams belong to the same list. */
   key: string
@@ -33,10 +33,7 @@ export type JudgeNow = (request: FastifyRequest) => Promise<Judge>
 
 type Holds = (row: Facts) => boolean
 
-/**
- * Returns the function that renames the fields of a collection's row to those of a view; it changes nothing if the
- * declaration is not a view.
- */
+/** Returns the function that renames a collection row's fields as in the view; without a view, it changes nothing. */
 const membersIn =
   ({ view }: Declaration): ((row: Facts) => Facts) =>
   (row) =>

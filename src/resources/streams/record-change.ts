@@ -33,9 +33,9 @@ export function changeLogger(db: Database, declaration: Declaration, factsOf: Fa
   const { rowLog } = db
   const committed = committedRow(db, declaration)
   /**
-   * Returns the JSON text of a row at a revision that precedes the current change. If the log does not have it in memory, it is usually
-   * the committed row, which other connections still see. Returns the committed row also if it is older, because then the
-   * transaction has changed the row several times; null if it is newer.
+   * Returns the JSON text of a row before the current change, at or before this revision: from the log's memory if it
+   * is there, otherwise from the committed row, which other connections still see. Returns null if the committed row is
+   * newer. It is older if the transaction has changed the row several times.
    */
   const before = async (tx: Queryable, id: RowId, revision: number) => {
     const logged = rowLog.loggedRow(tx, noun, id, revision)

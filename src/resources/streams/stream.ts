@@ -31,7 +31,7 @@ const checksPerHeartbeat = 3
 
 const streamType = 'text/event-stream'
 
-/** Returns whether a request prefers a stream of changes to the JSON representation. */
+/** Returns true if a request prefers an event stream to JSON. */
 export function wantsStream({ headers: { accept } }: FastifyRequest): boolean {
   if (accept === undefined || !/event-stream|text\/\*/i.test(accept)) return false
   return quality(accept, streamType) > quality(accept, 'application/json')
@@ -75,7 +75,7 @@ interface Opening {
   output: StreamOutput
 }
 
-/** Returns a stream as a member of the feed. */
+/** Creates the feed member for a stream. */
 function memberOf({ feed, source, request, output }: Opening, first: Judge): FeedMember {
   let judge = first
   let checks = 0
@@ -137,8 +137,8 @@ function eventFor(change: Change, judge: Judge, source: StreamSource): StreamEve
     return { text, isLast: false }
   }
   const { before } = change
-  // If the row before the update is unknown, `removed` may name a row that the stream never contained, but only a row
-  // that the caller can read.
+  // If the row before the update is unknown, `removed` may name a row that was never in the stream, but only one that
+  // the caller can read.
   const isUnknown = change.change === 'updated' && before === null
   const wasContained = before === null ? isUnknown && after !== null && judge.isReadable(after) : judge.contains(before)
   if (!wasContained) return null

@@ -14,11 +14,11 @@ export interface Change {
   /** The row before the change; null if it did not exist or is not in the log. */
   before: Facts | null
   after: Facts | null
-  /** The text of the event for each `shape`: streams with the same shape share it. */
+  /** The event's text for each `shape`; streams with the same shape share it. */
   texts: Map<string, string>
 }
 
-/** A field in which every row of a stream has the same value, and that value. */
+/** A field with the same value in every row of a stream, and that value. */
 export interface SubscriberKey {
   /** Identifies the field within the resource. */
   field: string

@@ -1,6 +1,6 @@
 import { type WatchOptions, watchRows } from '../../storage/row-changes/watch.ts'
 
-/** Ensures that the changes of a resource are logged while this process has streams of it. */
+/** Ensures that a resource's changes are logged while this process has streams for it. */
 export interface Watches {
   /** Starts or renews a watch. Returns the `seq` from which the log is complete for the resource. */
   ensure: (noun: string) => Promise<number>
@@ -13,7 +13,7 @@ export interface WatchesOptions extends WatchOptions {
   onGap: (noun: string) => Promise<void>
 }
 
-/** The minimum age at which a watch is renewed. It can be this long because a watch outlasts the history. */
+/** Watches younger than this are not renewed. The interval can be long, because a watch outlasts the history. */
 const renewEveryMs = 30_000
 
 export function watchesOf({ onGap, ...options }: WatchesOptions): Watches {

@@ -1,6 +1,6 @@
 /** How the fields of a view differ from those of its collection. */
 export interface FieldChanges {
-  /** The names that clients see, by the name of the field in the collection. */
+  /** Maps the collection's field names to the names that clients see. */
   rename?: Readonly<Record<string, string>> | undefined
   /** Fields that the version does not have. */
   hide?: readonly string[] | undefined
@@ -8,11 +8,11 @@ export interface FieldChanges {
 
 type Members = Readonly<Record<string, unknown>>
 
-/** The names of a collection's fields as the members of a view's rows. */
+/** Maps field names between a collection and a view, whose rows have members with the view's names. */
 export interface FieldNames {
-  /** Returns the member for a field of the collection; all other members, such as `id`, keep their names. */
+  /** Returns the view's name for a field of the collection; other names, such as `id`, stay the same. */
   memberOf: (field: string) => string
-  /** Returns the collection's field for a member; undefined for any other name, such as `id`. */
+  /** Returns the collection's name for a member of the view; undefined if it is not a field, such as `id`. */
   ownOf: (member: string) => string | undefined
   /** Members that clients neither see nor send. */
   hidden: readonly string[]
@@ -24,9 +24,7 @@ export interface FieldNames {
   toShown: (representation: Members) => Record<string, unknown>
 }
 
-/**
- * Returns the names in a view. A hidden field keeps its own name in rows unless another field is shown under that name.
- */
+/** Returns the names in a view. In rows, a hidden field keeps its name unless a renamed field takes it. */
 export function fieldNames(fields: readonly string[], { rename = {}, hide = [] }: FieldChanges): FieldNames {
   const shown = fields.filter((field) => !hide.includes(field))
   const members = new Map(
@@ -57,7 +55,7 @@ export function fieldNames(fields: readonly string[], { rename = {}, hide = [] }
 const renamed = (members: Members, nameOf: (name: string) => string): Record<string, unknown> =>
   Object.fromEntries(Object.entries(members).map(([name, value]) => [nameOf(name), value]))
 
-/** The members that only a view's declaration has. */
+/** The part of a declaration that only views have. */
 export interface ViewOf<Collection> extends FieldNames {
   collection: Collection
   options: FieldChanges & { defaults?: Readonly<Record<string, unknown>> | undefined }

@@ -12,12 +12,12 @@ import { relationName } from '../relations/reference.ts'
 import { type FieldChanges, type FieldNames, fieldNames } from './field-names.ts'
 import { viewWriters } from './view-parts.ts'
 
-/** The options of a view once its errors are checked. */
+/** The options of a view, after validation. */
 export interface CheckedView extends FieldChanges {
   defaults?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** Every member of a declaration is required, so that the compiler reports any that is missing here. */
+/** Makes every member required, so that the compiler reports a member that a view's declaration lacks. */
 type Members = { [Name in keyof Required<Declaration>]: Declaration[Name] }
 
 /**
@@ -78,10 +78,7 @@ const computedIn = (own: DeclaredComputed, memberOf: FieldNames['memberOf']): De
   usesToday: own.usesToday,
 })
 
-/**
- * Returns the schemas of bodies, the values of fields that bodies cannot contain or may omit, and the write-only
- * fields.
- */
+/** Returns the body schemas of a view, its `set` and `defaults`, and its write-only fields. */
 function bodiesOf(own: Declaration, options: CheckedView, names: FieldNames) {
   const { memberOf, hidden, toShown } = names
   const set = keyed(own.set, memberOf)

@@ -21,7 +21,7 @@ interface Parts {
  */
 export function viewParts(view: ViewOf<Declaration>, { announce, totals, lock, guard, hooks }: Parts): Parts {
   const { toOwn, toMembers, ownOf, collection } = view
-  // The collection itself deletes rows, so deleted rows already have its names.
+  // Deleted rows already have the collection's names, because the collection itself deletes them.
   const announced: Announce = (tx, change, row, ...about) =>
     announce(tx, change, change === 'deleted' ? row : toOwn(row), ...about)
   const { record } = guard ?? {}
@@ -33,7 +33,7 @@ export function viewParts(view: ViewOf<Declaration>, { announce, totals, lock, g
         record(tx, { ...about, fields: fields.map((field) => ownOf(field) ?? field), values: toOwn(values) }),
     }),
   }
-  // A collection may have totals over its own rows. The updated rows are then converted to the view's names.
+  // If the collection has totals over its own rows, its updated rows are converted to the view's names.
   const settling =
     (settle: Settle): Settle =>
     async (...by) =>
@@ -60,7 +60,7 @@ export function viewParts(view: ViewOf<Declaration>, { announce, totals, lock, g
   }
 }
 
-/** A problem from the author's code; `of` is the path of the collection whose fields its errors name. */
+/** A problem thrown by the author's code. `of` is the path of the collection whose fields it names. */
 interface ProblemOf extends Problem {
   of?: string | undefined
 }

@@ -10,7 +10,7 @@ import { type CheckedView, viewDeclaration } from './view-declaration.ts'
 
 const optionNames = ['rename', 'hide', 'defaults']
 
-/** Returns the errors in a view; each says where the problem is and how to fix it. */
+/** Returns the errors in a view's declaration. Each states the location and a fix. */
 export function viewErrors(of: unknown, options: unknown): string[] {
   const { declaration } = (of ?? {}) as Partial<Collection>
   if (declaration === undefined || !Object.isFrozen(declaration)) return ['view: pass a collection() result first']

@@ -49,7 +49,7 @@ export async function writableRow(served: Served, id: RowId, access: RowAccess |
 
 type Precondition = ReturnType<typeof preconditionOf>
 
-/** The conditions under which a row is changed, and what else happens in the same transaction. */
+/** The conditions for changing a row, and what else to do in the same transaction. */
 interface ChangeTerms {
   precondition: Precondition
   access: RowAccess | undefined

@@ -16,18 +16,19 @@ export interface RecordedChange {
   fields: readonly string[]
   values: Readonly<Record<string, unknown>>
   caller: Caller
-  /** The caller for the audit log; without address and request if the author's code made the change. */
+  /** The caller as recorded in the audit log. Has no address and request if the author's code made the change. */
   actor: Partial<ReturnType<typeof auditActor>>
 }
 
 /** Checks changes to rows against other tables, in the transaction of each change. */
 export interface Guard {
-  /** Problems with which a guard may refuse a deletion, besides 403. */
+  /** The error codes, besides 403, with which a guard may refuse a deletion. */
   removalProblems: readonly ProblemCode[]
   /**
-   * Runs a change and returns its result: undefined if no row matched. Throws a `Problem` if the change is not allowed.
+   * Runs a change and returns its result, which is undefined if no row matched. Throws a `Problem` if the change is not
+   * allowed.
    */
   change: <T>(tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) => Promise<T | undefined>
-  /** Records a change to `Writers.recorded` fields, at the end of its transaction. */
+  /** Records a change to fields in `Writers.recorded`, at the end of its transaction. */
   record?: (tx: Queryable, change: RecordedChange) => Promise<void>
 }

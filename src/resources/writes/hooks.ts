@@ -9,8 +9,8 @@ export type ChangeType = 'created' | 'updated' | 'deleted'
 type AnyRow = Row | Pick<Row, 'id'>
 
 /**
- * Records a change in the transaction that made it: as an event for webhooks, and in the log of changes for event
- * streams. `subscribed` says for which of the two, encoded as in `Changed.subscribed`; by default, for both.
+ * Records a change in its own transaction, as an event for webhooks and in the change log for event streams.
+ * `subscribed` selects one or both, as in `Changed.subscribed`; default: both.
  */
 export type Announce = (
   tx: Queryable,
@@ -26,37 +26,37 @@ interface RowKey {
   id: RowId
 }
 
-/** Sends the event of a change as an event of the given type, to the given kinds of subscribers. */
+/** Sends the event for a change, with this type and to these kinds of subscribers. */
 type SendEvent = (change: ChangeType, subscribed: number) => Promise<void>
 
-/** State shared by all writes of a transaction that runs several. */
+/** The state that several writes in one transaction share. */
 export interface WriteUnit {
   /** The names of the hooks and actions that led to this write, outermost first. */
   chain: readonly string[]
   /**
-   * Holds back the event of a change until the end of the transaction, or sends it at once if no other change can
+   * Postpones the event for a change until the end of the transaction, or sends it immediately if no other change can
    * follow.
    */
   record: (row: RowKey, change: ChangeType, subscribed: number, send: SendEvent) => Promise<void>
-  /** Returns how often a row has changed in this transaction. */
+  /** Returns the number of changes to a row in this transaction. */
   changesOf: (row: RowKey) => number
   /** Runs `work` at the end of the transaction, after the events of rows have been sent. */
   atEnd: (work: (tx: Queryable) => Promise<void>) => void
 }
 
-/** Who writes and when (ISO 8601). */
+/** The caller who writes, and the time (ISO 8601). */
 export interface WriteBy {
   caller: Caller
   now: string
-  /** The transaction's unit; undefined for a single write in a service without code. */
+  /** The unit that the write belongs to; undefined for a single write in a service without hooks or actions. */
   unit?: WriteUnit | undefined
 }
 
 type Values = Record<string, unknown>
 
 /**
- * The author's hooks of one collection, which run in the transaction of a write. `creating` and `changing` return all
- * values to store. A hook throws a `Problem` to refuse the write; with any other error, the write fails with 500.
+ * A collection's hooks, which run in the transaction of a write. `creating` and `changing` return all values to store.
+ * A `Problem` thrown by a hook refuses the write; any other error results in a 500.
  */
 export interface RowHooks {
   creating?: ((tx: Queryable, values: Values, by: WriteBy) => Promise<Values>) | undefined
@@ -75,7 +75,7 @@ export interface AuthorCode {
   inUnit: <T>(tx: Queryable, by: WriteBy, run: (by: WriteBy) => Promise<T>) => Promise<T>
 }
 
-/** Runs the writes of one transaction: as a unit if the service has code. */
+/** Runs the writes of one transaction, as a unit if the service has hooks or actions. */
 export const asUnit = <T>(
   code: AuthorCode | undefined,
   tx: Queryable,
@@ -83,7 +83,7 @@ export const asUnit = <T>(
   run: (by: WriteBy) => Promise<T>,
 ): Promise<T> => (code ? code.inUnit(tx, by, run) : run(by))
 
-/** Returns a written row, read again if its hooks have changed it in the meantime. */
+/** Returns a row after its write; reads it again if a hook has changed it in the meantime. */
 export function afterHooks(
   { rows, table }: { rows: Pick<Rows, 'readIn'>; table: string },
   tx: Queryable,
@@ -94,7 +94,7 @@ export function afterHooks(
   return rows.readIn(tx, row.id).then((current) => current ?? row)
 }
 
-/** A changed row, and the kinds of subscribers of its event. */
+/** A changed row, and the kinds of subscribers to notify. */
 interface ChangedRow {
   table: string
   change: ChangeType
@@ -102,7 +102,7 @@ interface ChangedRow {
   subscribed: number
 }
 
-/** Sends the event of a change if it has a subscriber: at once, or when the unit sends its events. */
+/** Sends the event for a change if it has subscribers: immediately, or when the unit sends its events. */
 export async function publish(
   announce: Announce,
   tx: Queryable,

@@ -16,8 +16,8 @@ import type { WriteBy } from './hooks.ts'
 import { addRow, changeRow, deleteRow, type Insert, type Values } from './row-writes.ts'
 
 /**
- * The rows of a collection that a caller can read and store, and the rows that the caller can refer to; for both,
- * undefined means all rows.
+ * The rows of a collection that a caller can read and store (`access`), and the rows that its references can point to.
+ * Undefined means all rows.
  */
 interface Rights {
   access: RowAccess | undefined
@@ -48,7 +48,7 @@ interface NewRow extends Rights {
   values: Values
   recorded: readonly string[]
   actor: Actor
-  /** Wraps the insertion so that it also stores the files of a form. */
+  /** Wraps the insertion so that it also assigns the files of a form to the row. */
   withFiles?: (insert: Insert) => Insert
 }
 

@@ -18,7 +18,7 @@ export type Insert = (values: Values) => Promise<Changed>
 const guarded = <T>({ guard }: Served, tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) =>
   guard ? guard.change(tx, change, run) : run()
 
-/** Returns the values that a change sets. Omits undefined values, which mean that the field keeps its value. */
+/** Returns the values that a change sets, without undefined values, whose fields stay unchanged. */
 export const present = (values: Values): Values =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 
@@ -103,7 +103,7 @@ function unmatched(before: Row | undefined): undefined {
   return undefined
 }
 
-/** Who adds a row and when, and which rows the caller may store and refer to. */
+/** The caller who adds a row, the time, and the rows that the caller may store and refer to. */
 interface Addition extends Deletion {
   access: RowAccess | undefined
   /** True for the author's code, which may add rows to locked rows. */

@@ -25,7 +25,8 @@ export const inUnit: AuthorCode['inUnit'] = async (tx, by, run) => {
     record: async ({ table, id }, change, subscribers, send) => {
       const key = keyOf(table, id)
       const known = events.get(key)
-      // Sent at once: a deletion is final, and its event contains related rows, which may be deleted next.
+      // Sent immediately, because the event contains related rows that may be deleted next, and no change can follow a
+      // deletion.
       const isSent = change === 'deleted' && known?.first !== 'created'
       const left = isSent ? 0 : subscribers
       if (known === undefined) {

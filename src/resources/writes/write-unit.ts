@@ -25,8 +25,8 @@ export function writeUnit(
 }
 
 /**
- * Throws the same problem as `writeUnit` if the error reports a duplicate unique value; otherwise rethrows the error.
- * Reads related rows with `read`, by default outside transactions.
+ * If the error reports a duplicate unique value, throws the same problem as `writeUnit`; otherwise rethrows it. Reads
+ * related rows with `read`, by default outside the transaction.
  */
 export async function throwDuplicate(
   served: Served,
@@ -48,8 +48,8 @@ interface Attempted {
 }
 
 /**
- * Runs a write and throws the same problems as `writeUnit`. Whether the caller may see the duplicate depends on rows
- * that the same transaction may have written, so a savepoint keeps the transaction usable on PostgreSQL.
+ * Runs a write within a transaction and throws the same problems as `writeUnit`. A savepoint keeps the transaction
+ * usable on PostgreSQL, so that it can check whether the caller may see the duplicate.
  */
 export async function withDuplicates<T>(
   served: Served,
@@ -73,9 +73,7 @@ export async function withDuplicates<T>(
   }
 }
 
-/**
- * Returns whether the access rules let the caller store a row that was not stored, given the rows that it refers to.
- */
+/** Returns true if the access rules would let the caller store this row with its references. */
 async function isStorable(
   { declaration, related }: Served,
   { write }: RowAccess,

@@ -59,8 +59,8 @@ export function create(served: Served, request: BodyRequest, reply: FastifyReply
 const always = (values: Values) => async () => values
 
 /**
- * Returns a function that checks a stored response to a POST before it is sent again. The function throws 404 if the
- * caller can no longer read the row in the response.
+ * Returns a function that checks a stored POST response before it is replayed. It throws 404 if the caller can no
+ * longer read the created row.
  */
 export const readableReplay =
   (served: Served) =>
@@ -84,7 +84,7 @@ function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, ne
   let attempted: Values | undefined
   const write = writeUnit(served, access, async () => attempted)
   return idempotentWrite(request, reply, write, async (tx) => {
-    // Copied, because hooks add their values, and the unit may run again after a deadlock.
+    // Copied, because hooks add values to it, and the unit may run again after a deadlock.
     const values = { ...(await valuesIn(tx)) }
     attempted = values
     const actor = auditActor(request)
@@ -130,7 +130,7 @@ export async function replace(served: Served, request: BodyRequest): Promise<Row
  */
 export async function patch(served: Served, request: BodyRequest): Promise<Row> {
   const precondition = preconditionOf(request, served.requireIfMatch)
-  // Must come before the body is copied, because `readJson` records long numbers by the object that contains them.
+  // Must run before the body is copied, because `readJson` tracks long numbers by the object that contains them.
   served.readDecimals?.(request.body)
   const body = settable(served.declaration, request.body)
   rejectInvalidMembers(served, body)
