@@ -78,7 +78,7 @@ async function watched(
 }
 
 /**
- * Releases the claims of a process that no longer exists, so that its work continues at once instead of when the leases
+ * Releases the claims of a terminated process, so that its work continues immediately rather than when the leases
  * expire. Call only if no other process uses the database.
  */
 async function takeOver(db: Database, now: () => number): Promise<void> {

@@ -3,7 +3,7 @@ export class ConfigError extends Error {
   readonly exitCode = 2
 }
 
-/** An invalid definition; each line of the message gives a location, the error and a fix. */
+/** An invalid definition. Each line of the message states a location, an error and a fix. */
 export class DefinitionError extends Error {
   override name = 'DefinitionError'
   readonly exitCode = 2

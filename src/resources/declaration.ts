@@ -117,7 +117,7 @@ export interface CollectionOptions {
   zone?: string | undefined
   guard?: Guard | undefined
   files?: FileStorage | undefined
-  /** The service's hooks and actions (the author's code); undefined if it has none. */
+  /** The author's code (hooks, actions and jobs); undefined if the service has none. */
   code?: AuthorCode | undefined
   /** `all`: the service's resources in declaration order; `served`: those in this version. Default: only this one. */
   related?: Related | undefined

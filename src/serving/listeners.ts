@@ -14,7 +14,7 @@ import type { Metrics } from '../metrics/metrics.ts'
 import type { ThreadContext } from '../threads/context.ts'
 import { shareTicketKey, type TicketOptions } from '../tls/session-tickets.ts'
 
-/** Makes a server handle the connections that another process accepts. */
+/** Makes a server handle connections that another process accepts. */
 export type Connections = (server: FastifyInstance['server']) => void
 
 export interface ListenersOptions
@@ -22,17 +22,17 @@ export interface ListenersOptions
     Pick<RedirectOptions, 'baseUrl' | 'onPlaintext'>,
     Omit<TicketOptions, 'onError'> {
   config: Config
-  /** This thread, if other threads of the process listen on the same ports; otherwise null. */
+  /** The current thread if several threads of the process listen on the same ports; otherwise null. */
   thread: Pick<ThreadContext, 'number'> | null
   app: FastifyInstance
-  /** The source of connections that another process accepts; null if this process listens. */
+  /** Supplies the connections that another process accepts; null if this process listens itself. */
   connections: Connections | null
   /** Aborted when the service begins to stop. */
   stopping: AbortController
   onRefused: ConnectionLimits['onRefused']
   metrics: Pick<Metrics, 'read'>
   log: Pick<Log, 'warn'>
-  /** Called with each error in background work; `what` describes the work. */
+  /** Called for each error in background work; `what` names the work. */
   onError: (error: unknown, what: string) => void
 }
 

@@ -3,14 +3,13 @@ import type { Database } from './database.ts'
 /** A node logs a warning if its clock differs from the database's clock by more than this many milliseconds. */
 export const toleratedMs = 5_000
 /**
- * A node is not ready if its clock is off by more than this, because tokens are accepted for at most 30 s after they
- * expire.
+ * A node is not ready if its clock is off by more than this: tokens are accepted for at most 30 s after they expire.
  */
 export const usableMs = 30_000
 /** Minimum time between two warnings, so that a clock near the threshold does not flood the log. */
 const noticeMs = 60_000
 
-/** Severity of the difference between this machine's clock and the database's clock. */
+/** The severity of the difference between this machine's clock and the database's clock. */
 type Drift = 'none' | 'tolerable' | 'unusable'
 
 /** The result of a clock comparison, as passed to `onDrift`. */
@@ -34,7 +33,7 @@ export interface ClockOptions {
 
 /** The database's clock, which all nodes share. */
 export interface SharedClock {
-  /** Milliseconds since the epoch: this machine's clock, corrected by the last measurement. Costs one subtraction. */
+  /** The current time in milliseconds since the epoch: this machine's clock, corrected by the last measurement. */
   now: () => number
   /** How far this machine's clock is ahead of the database's clock, in ms; negative if it is behind. */
   aheadMs: () => number
@@ -50,7 +49,7 @@ export async function readDatabaseTime({ read, engine }: Pick<ClockOptions['db']
   return Math.floor(row.now)
 }
 
-/** Returns a version of `readDatabaseTime` that compiles its statement only once. */
+/** Like `readDatabaseTime`, but compiles the statement only once. */
 export function databaseTime({ read, engine, prepare }: ClockOptions['db']): () => Promise<number> {
   const statement = prepare<{ now: number }>(read.selectNoFrom(engine.now.as('now')))
   return async () => {
@@ -108,7 +107,7 @@ function notices(monotonic: () => number, onDrift: ClockOptions['onDrift']) {
 }
 
 /**
- * After being ahead for this long, a clock is trusted again, because by then every token issued before the jump has
+ * A clock that jumped ahead is trusted again after this time, because every token issued before the jump has then
  * expired.
  */
 const trustedAgainMs = 25 * 3_600_000
@@ -156,7 +155,7 @@ export function sweepClock(
  */
 export function atEach(ms: number, now: () => number, run: () => void): () => void {
   const next = () => {
-    // A timer may fire a little early. The next multiple is then the one that has just been handled, so skip it.
+    // A timer may fire slightly early. Skip the next multiple in that case, because it has just been handled.
     const untilMs = ms - (now() % ms)
     return setTimeout(tick, untilMs < ms / 10 ? untilMs + ms : untilMs)
   }

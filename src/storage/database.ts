@@ -9,10 +9,10 @@ import type { TextIndex } from './text-index/text-index.ts'
 /** Runs a unit of work. Resolves after its transaction has been committed and, unless `isHasty`, synced to disk. */
 export type Write<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
 
-/** The query builder: `database.read` outside transactions, or the argument of a write unit inside one. */
+/** A query builder: `database.read` outside transactions, or the argument of a write unit within one. */
 export type Queryable = Kysely<Tables>
 
-/** A statement compiled once: `all` reads outside transactions, `in` runs inside a write unit. */
+/** A statement that is compiled once. `all` reads outside transactions; `in` runs within a write unit. */
 export interface PreparedStatement<Row> {
   all: (values: readonly unknown[]) => Row[] | Promise<Row[]>
   in: (tx: Queryable, values: readonly unknown[]) => Promise<{ rows: Row[]; changed: number }>
@@ -39,7 +39,7 @@ export const maxConnections = {
   main: 10,
   /** For authentication and health checks. */
   reserved: 5,
-  /** For reads whose cost is not bounded by an index. */
+  /** For reads that may scan many rows because no index bounds them. */
   scans: 4,
   /** For counting requests. */
   counters: 4,
@@ -75,8 +75,8 @@ export interface DatabaseMeasures {
 export type OnCommit = (units: number, seconds: number) => void
 
 /**
- * Numbers the write transactions in ascending order. Data that was read when `last` returned n is unchanged as long as
- * the number for its table or row is at most n. A commit by another process counts as a change to everything.
+ * Numbers the write transactions in ascending order. Data read when `last` returned n is still current if the number of
+ * its table or row is at most n. A commit by another process counts as a change to everything.
  */
 export interface ChangeTracker {
   /** Returns the number of the last transaction. */
@@ -87,9 +87,9 @@ export interface ChangeTracker {
   lastOfRow: (table: string, id: RowId) => number
 }
 
-/** A database opened for reading only. */
+/** A database that is open for reading only. */
 export interface ReadOnlyDatabase extends Pick<Database, 'engine' | 'read' | 'url'> {
-  /** True for a SQLite file that no process had open, which was therefore opened as immutable. */
+  /** True for a SQLite file that no other process had open, so it was opened as immutable. */
   isUnused?: boolean
   close: () => Promise<void>
 }
@@ -102,7 +102,7 @@ export interface Database {
   prepare: <Row>(query: Compilable<Row>) => PreparedStatement<Row>
   /** Compiles a one-row INSERT, and an expression to evaluate after the insert. */
   prepareInsert: (query: Insertion, expression: RawBuilder<number>) => PreparedInsert
-  /** Runs reads whose cost is not bounded by an index. */
+  /** Runs reads that may scan many rows because no index bounds them. */
   scan: Scan
   /** Finds rows by substrings of their text. */
   textIndex: TextIndex
@@ -113,7 +113,7 @@ export interface Database {
   reserved: Database
   /** Logs changes of rows in the transactions that make them. */
   rowLog: RowLog
-  /** Tells caches whether their data has changed; null if finding out would cost as much as reading the data again. */
+  /** Lets caches check whether their data has changed. Null if this check would cost as much as a new read. */
   changes: ChangeTracker | null
   /** Resolves if the database responds to a trivial query; rejects otherwise. */
   ping: () => Promise<void>

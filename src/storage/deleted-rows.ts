@@ -10,7 +10,7 @@ import { releaseFiles } from './stored-files.ts'
 import { inSteps, maxSwept } from './sweep.ts'
 import type { DeletedRow } from './tables/resources.ts'
 
-/** A column of deleted rows. A cell counts as null if it was stored with a kind other than `kind`. */
+/** A column of deleted rows. Cells stored with a kind other than `kind` are read as null. */
 export interface KeptColumn {
   type: CellCast
   /** The column's current kind; undefined if the kind never changes. */
@@ -54,7 +54,7 @@ export async function keepDeleted(tx: Queryable, rows: readonly DeletedRow[]): P
   }
 }
 
-/** The start of a page: after the row with this deletion time and id. */
+/** Where a page starts: after the row with this deletion time and id. */
 export interface KeptPosition {
   deletedAt: string
   rowId: string
@@ -68,8 +68,8 @@ interface KeptPage {
 }
 
 /**
- * Reads deleted rows, newest first or, with `backwards`, oldest first. A read with a test that excludes rows is a scan,
- * because no index bounds its cost.
+ * Reads deleted rows, newest first or, with `backwards`, oldest first. Runs as a scan if the test may exclude rows,
+ * because no index then bounds the cost.
  */
 export function readDeleted(db: Database, of: KeptSelection, page: KeptPage): Promise<DeletedRow[]> {
   const { after, backwards, count, requester } = page

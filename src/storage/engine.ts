@@ -1,10 +1,10 @@
 import type { ColumnDefinitionBuilder, RawBuilder } from 'kysely'
 import type { IdType } from './ids.ts'
 
-/** Cell type in a long read. Decimals, instants, dates and JSON are text; booleans are stored as 1 or 0. */
+/** The type of a cell in a long read. Decimals, instants, dates and JSON are text; booleans are 1 or 0. */
 export type CellType = 'integer' | 'number' | 'decimal' | 'string' | 'instant' | 'date' | 'boolean' | 'json' | 'uuid'
 
-/** The types to which `Engine.jsonCell` casts. */
+/** The target types of `Engine.jsonCell`. */
 export type CellCast = 'text' | 'integer' | 'number' | 'uuid'
 
 /** A column that identifies rows. */
@@ -31,7 +31,10 @@ export interface ColumnDetails {
   isBytewise: boolean | number
 }
 
-/** The values that a column type can store; `numeric`: integers, other numbers, and text that is not a number. */
+/**
+ * The values that a column type can store. `numeric` columns can store integers, other numbers, and text that is not a
+ * number.
+ */
 export interface Capacity {
   holds: 'text' | 'integer' | 'number' | 'numeric' | 'uuid' | 'other'
   /** The largest absolute value of an integer, if the column cannot store every 64-bit integer. */
@@ -63,15 +66,15 @@ export interface ForeignKeyChange {
   createIndexes: readonly string[]
 }
 
-/** The differences between the engines, as data, so that little code has to check `name`. */
+/** The differences between the database engines, so that other code rarely has to check `name`. */
 export interface Engine {
   name: 'sqlite' | 'postgres'
-  /** True if transactions commit in the order in which they insert rows, and so in the order of generated keys. */
+  /** True if transactions commit in the order of their inserts, and so of the generated keys. */
   commitsInOrder: boolean
   /** Column type for integer keys that the engine generates and never reuses. */
   identityType: 'integer'
   identity: (column: ColumnDefinitionBuilder) => ColumnDefinitionBuilder
-  /** SQL between the columns and the values of an INSERT that sets a generated `id`. */
+  /** The SQL needed before `values` in an INSERT that sets a generated `id`. */
   overridingIdentity: RawBuilder<unknown>
   /** Column type for text that both engines compare bytewise, so that they sort it in the same order. */
   keyType: RawBuilder<unknown>
@@ -88,12 +91,12 @@ export interface Engine {
   beforeMigration: readonly string[]
   /**
    * Statements to run after a migration. If `known` returns a row, the planner has statistics, and `gather` refreshes
-   * them. Either all indexes or none must have statistics, because the planner prefers indexes without statistics.
+   * them. Statistics must cover all indexes or none, because the planner prefers indexes without them.
    */
   statistics: { known: RawBuilder<unknown>; gather: readonly string[] }
   /**
-   * SQL after a table name in `from` that makes SQLite use this index: without ANALYZE, SQLite has no row counts and
-   * cannot choose between similar indexes. Empty on PostgreSQL, which uses its statistics.
+   * SQL after a table name in `from` that makes SQLite use this index. Without ANALYZE, SQLite cannot choose between
+   * similar indexes. Empty on PostgreSQL, which has statistics.
    */
   indexedBy: (index: string) => RawBuilder<unknown>
   /** The columns of a table with their types; no rows if the table does not exist. */
@@ -118,8 +121,8 @@ export interface Engine {
   /** Statements that allow deleting rows of an append-only table if `column` is at most the value of `expression`. */
   deletableUpTo: (table: string, column: string, expression: string) => readonly string[]
   /**
-   * The elements of a JSON array (given as text), as rows with a column `value`. If an element is itself an array,
-   * `value ->> 0` reads its first item on both engines.
+   * The elements of a JSON array (given as text), as rows with a column `value`. On both engines, `value ->> 0` reads
+   * the first item of an element that is itself an array.
    */
   jsonRows: (json: string) => RawBuilder<{ value: string }>
   /** True if the column's value is one of the ids in a JSON array (text). Uses the column's index. */
@@ -128,11 +131,11 @@ export interface Engine {
   jsonCell: (json: RawBuilder<unknown>, path: readonly string[], type: CellCast) => RawBuilder<unknown>
   /** Aggregates an expression over all rows into JSON array text; null or an empty array if there are no rows. */
   jsonArray: (expression: RawBuilder<unknown>) => RawBuilder<string | null>
-  /** Expressions that pass the cells of a row to the engine's own CSV writer; undefined if it cannot be used. */
+  /** Converts a row's cells to expressions for the engine's own CSV writer; undefined if it cannot write them. */
   csvFields: (cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) => RawBuilder<unknown>[] | undefined
   /**
-   * Returns a row as a CSV record, and the part of its text that must still be checked; undefined if this would not be
-   * faster than reading cells.
+   * Returns SQL for a row as a CSV record, and for the part of its text that must still be checked. Undefined if
+   * reading the cells would be as fast.
    */
   csvRecord: (
     cells: readonly { cell: RawBuilder<unknown>; type: CellType }[],
@@ -140,8 +143,8 @@ export interface Engine {
   /** Makes a text expression sort bytewise, as JavaScript sorts ASCII text. */
   bytewise: (term: RawBuilder<unknown>) => RawBuilder<unknown>
   /**
-   * The sum of an integer column, exact at any size, as text with a decimal point before the last `scale` digits; zero
-   * if there are no values. Available in snapshots only.
+   * The exact sum of an integer column, as text with a decimal point before the last `scale` digits; zero if there are
+   * no values. Available in snapshots only.
    */
   exactSum: (column: RawBuilder<unknown>, scale: number) => RawBuilder<unknown>
   /**
@@ -163,10 +166,13 @@ export interface Engine {
   lockKeys: RawBuilder<unknown>
   /**
    * A clause to append to a select. Until the transaction ends, other transactions can neither change these rows nor
-   * add rows that reference them.
+   * add references to them.
    */
   lockForRemoval: RawBuilder<unknown>
-  /** Statements that speed up writes to a table; after a database crash, the table may be empty. */
+  /**
+   * Statements that make writes to a table faster but less durable: after a crash of the database, the table may be
+   * empty.
+   */
   unlogged: (table: string) => readonly string[]
   /** True for errors caused by a duplicate value in a unique index. */
   isDuplicate: (error: unknown) => boolean
@@ -176,9 +182,9 @@ export interface Engine {
   isUnavailable: (error: unknown) => boolean
   /** Statements that create the prerequisites of text indexes, and the error message if they fail. */
   textSearch: { statements: readonly string[]; errorMessage: string }
-  /** A condition that is always true. It makes scans of this table interruptible, so that they stop in time. */
+  /** An always-true condition that makes scans of this table interruptible, so that time limits can stop them. */
   interruptible: (table: string) => RawBuilder<boolean>
-  /** A bounded-cost subquery that measures tables and indexes, and a function that computes the size from its rows. */
+  /** A subquery of bounded cost that measures tables and indexes, and a function that computes sizes from its rows. */
   tableSizes: { query: RawBuilder<MeasuredSize>; sizeOf: (row: MeasuredSize) => { bytes: number; rows: number } }
   /** True for errors that occur because another transaction held a row lock for too long. */
   isLockTimeout: (error: unknown) => boolean

@@ -26,7 +26,7 @@ export type RowId = number | string
 /** The JavaScript type of ids of an id type. */
 export type IdOf<Ids extends IdType> = Ids extends 'uuid' ? string : number
 
-/** Returns the id, or 0 (never a row's id) if it is an integer too large for PostgreSQL's columns. */
+/** Returns the id, or 0, which no row has, if it is an integer too large for PostgreSQL's `integer` columns. */
 export const idOrNone = <Id extends RowId>(id: Id): Id => (typeof id === 'number' && id > maxId ? (0 as Id) : id)
 
 /** An id that sorts before the id of every row. */

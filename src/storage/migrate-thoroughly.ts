@@ -15,11 +15,10 @@ export interface ThoroughMigration extends MigrationOptions, ThoroughOptions {
 }
 
 /**
- * Runs the migrations of every start and the changes that need exclusive access: computes new values in existing rows
- * and, if the options allow it, drops undeclared columns and tables and renames columns. Excludes the service's
- * processes only if there are such changes, and resumes an interrupted run. Returns the names of the migrations, then
- * statements and comments; with `plan`, changes nothing and returns the same. Throws `TableMismatch` if a table cannot
- * match its declaration.
+ * Runs the startup migrations, and the changes that need exclusive access: computes new values in existing rows and, if
+ * the options allow it, drops or renames columns and drops tables. Excludes the service's processes only for such
+ * changes; resumes an interrupted run. Returns the names of the migrations, then statements and comments; with `plan`,
+ * changes nothing. Throws `TableMismatch` if a table cannot match its declaration.
  */
 export async function migrateThoroughly(db: Database, options: ThoroughMigration): Promise<string[]> {
   const { tables = [], version, plan = false, now = Date.now, exclude, onProgress = () => {} } = options
@@ -29,8 +28,8 @@ export async function migrateThoroughly(db: Database, options: ThoroughMigration
   try {
     // Creates the table that stores the progress of the steps.
     await migrate(db, { now })
-    // Rehearse again, because other processes may have changed rows before `exclude` returned. This rehearsal includes
-    // all changes, so that a mismatch is found before the work starts.
+    // Rehearse again, because other processes may have changed rows before they were excluded. This finds a mismatch
+    // before the work starts.
     const { steps } = await rehearse(db, options)
     const label = labelOf(tables, version)
     const done: DoneStep[] = []
@@ -42,8 +41,8 @@ export async function migrateThoroughly(db: Database, options: ThoroughMigration
 }
 
 /**
- * Makes all changes except the batches, then rolls them back. With `isPartial`, leaves out the changes to declared
- * tables that every start makes.
+ * Makes all changes except the batches, then rolls them back. With `isPartial`, leaves out the table changes that every
+ * startup makes.
  */
 async function rehearse(db: Database, options: ThoroughMigration, isPartial = false) {
   let found: Pick<PreparedMigration, 'isExclusive' | 'steps'> = { isExclusive: false, steps: [] }

@@ -121,8 +121,8 @@ export interface MigrationOptions {
   /** Called for each migration after the commit. */
   onMigrated?: ((migration: Migrated) => void) | undefined
   /**
-   * The changes that `migrateThoroughly` makes in the same transaction. With `isPartial`, leaves out the changes to
-   * declared tables that every start makes, and rolls everything back.
+   * The additional changes of `migrateThoroughly` in the same transaction. With `isPartial`, leaves out the table
+   * changes that every startup makes, and rolls everything back.
    */
   thorough?: ThoroughUnit & { isPartial?: boolean; onPrepared?: (prepared: PreparedMigration) => void }
 }

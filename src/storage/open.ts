@@ -9,7 +9,7 @@ export interface OpenOptions {
   /** PostgreSQL only: the maximum number of connections for requests and jobs; default 10. */
   poolSize?: number
   /**
-   * For counters in PostgreSQL: statements time out after 0.5 s, and a server crash may lose the last second of writes.
+   * For counters on PostgreSQL: statements time out after 0.5 s, and a server crash may lose the last second of writes.
    */
   isHasty?: boolean
   /**
@@ -32,7 +32,7 @@ export interface OpenOptions {
 }
 
 const realTimer: SetTimer = (ms, run) => {
-  // The timer does not keep the process alive, because the work that it limits already does.
+  // Unreferenced, because the work that the timer limits already keeps the process alive.
   const timer = setTimeout(run, ms).unref()
   return () => clearTimeout(timer)
 }

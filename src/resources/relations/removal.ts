@@ -140,7 +140,7 @@ async function removeDoomed({ tx, all, own, id, doomed }: DeletionContext, delet
       [...removed.values()].map(({ row }) => row),
       deletion,
     )
-    // Publish the events of the ids found last first: they are the farthest from the deleted row.
+    // Publish the events in reverse order: the ids found last are the farthest from the deleted row.
     for (const child of ids.toReversed()) {
       const deleted = removed.get(child)
       if (side === own && child === id) result = deleted

@@ -48,7 +48,7 @@ export interface WriteUnit {
 export interface WriteBy {
   caller: Caller
   now: string
-  /** The unit that the write belongs to; undefined for a single write in a service without hooks or actions. */
+  /** The unit that the write belongs to; undefined for a single write if the service has no `code`. */
   unit?: WriteUnit | undefined
 }
 
@@ -75,7 +75,7 @@ export interface AuthorCode {
   inUnit: <T>(tx: Queryable, by: WriteBy, run: (by: WriteBy) => Promise<T>) => Promise<T>
 }
 
-/** Runs the writes of one transaction, as a unit if the service has hooks or actions. */
+/** Runs the writes of one transaction, as a unit if the service has `code`. */
 export const asUnit = <T>(
   code: AuthorCode | undefined,
   tx: Queryable,

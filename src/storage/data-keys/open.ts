@@ -17,14 +17,14 @@ import { activeKey, type DataKey, newDataKey, storedDataKeys, unwrapped, wrapped
 
 const digestId = 2
 
-/** The ids of the data keys that a process has loaded, and the id of the key that encrypts new secrets. */
+/** The ids of the loaded data keys, and of the key that encrypts new secrets. */
 export interface LoadedKeys {
   ids: number[]
   sealId: number
 }
 
 export interface KeyNotices {
-  /** Called after data keys that were changed in the database have been loaded. */
+  /** Called after changed data keys have been loaded from the database. */
   onChanged?: ((keys: LoadedKeys) => void) | undefined
   /** Called when the database no longer accepts the master key. The loaded data keys stay in use. */
   onReplaced?: (() => void) | undefined
@@ -47,7 +47,7 @@ export interface SealerOptions extends KeyNotices {
 export interface StoredSealer {
   sealer: Sealer
   /**
-   * Reloads the data keys. If it is not called, new keys are loaded only after an `open` has failed for lack of them.
+   * Reloads the data keys. Without a reload, new keys are loaded only when `open` encounters a key that is not loaded.
    */
   reload: () => Promise<void>
 }
@@ -111,8 +111,8 @@ function usable(keys: readonly DataKey[]): DataKeys {
 }
 
 /**
- * Returns the stored keys; stores the first keys if there are none. If several processes store keys at the same time,
- * all of them return the same keys.
+ * Returns the stored keys, or stores and returns the first keys if there are none. Processes that do this at the same
+ * time all get the same keys.
  */
 async function ensureKeys(db: Database, masterKey: Uint8Array, options: SealerOptions): Promise<DataKeyRow[]> {
   const found = await storedDataKeys(db.read)
@@ -135,8 +135,8 @@ async function ensureKeys(db: Database, masterKey: Uint8Array, options: SealerOp
 }
 
 /**
- * Returns the first keys. A new database gets random keys; any other database gets the keys that earlier releases
- * derived from the master key.
+ * Returns the first keys: random keys for a new database, otherwise the keys that earlier releases derived from the
+ * master key.
  */
 async function firstKeys(
   db: Database,

@@ -8,7 +8,7 @@ import { activeKey, newDataKey, storedDataKeys, unwrapped, wrapped } from './sto
 export interface RotationState {
   /** The fingerprints of the valid master keys, oldest first: one, or two during a rotation. */
   fingerprints: string[]
-  /** The newest encryption key, and the active one. They differ until the newest key is activated. */
+  /** The newest encryption key, and the active one; they differ only until the newest key is activated. */
   newest: Pick<DataKeyRow, 'id' | 'createdAt' | 'activatedAt'>
   active: Pick<DataKeyRow, 'id' | 'createdAt' | 'activatedAt'>
 }

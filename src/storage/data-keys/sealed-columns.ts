@@ -11,13 +11,12 @@ export interface SealedColumn {
   /** Returns the additional authenticated data (AAD) for the value in the row with this primary key. */
   locationOf: (...key: string[]) => string
   /**
-   * If set, only rows whose first key column has one of these values contain an encrypted value; by default, all rows
-   * do.
+   * If set, only rows with one of these values in their first key column contain an encrypted value. Default: all rows.
    */
   only?: readonly string[]
 }
 
-/** Throws `Unsealable` if this sealer cannot decrypt the values in the database. Checks only one value. */
+/** Throws `Unsealable` if this sealer cannot decrypt the database's values. Checks a single value. */
 export async function refuseOtherKey(read: Queryable, { open }: Sealer, columns: readonly SealedColumn[]) {
   for (const column of columns) {
     const [row] = await rowsOf(read, column, { where: sql`${sql.ref(column.column)} like 'v%'`, maxRows: 1 })
@@ -70,9 +69,9 @@ export interface Reencrypting {
 }
 
 /**
- * Re-encrypts a column's values that are encrypted with other data keys, in batches with one transaction each, and
- * returns their number. Skips rows locked by other transactions, so that no request waits for more than one batch and
- * no deadlock can occur. Throws if a value cannot be decrypted.
+ * Re-encrypts a column's values that use other data keys, one batch per transaction, and returns their number. Skips
+ * locked rows, to avoid deadlocks and so that no request waits for more than one batch. Throws if a value cannot be
+ * decrypted.
  */
 export async function reencrypt(db: Database, column: SealedColumn, options: Reencrypting): Promise<number> {
   let count = 0

@@ -22,8 +22,8 @@ function linkIfAbsent(from: string, to: string): void {
 }
 
 /**
- * Creates an empty file (mode 0600) if it does not exist. An existing file is not even opened, because closing it would
- * release the locks that SQLite in this process holds on it (POSIX fcntl).
+ * Creates an empty file (mode 0600) if it does not exist. Does not open an existing file, because closing it would
+ * release SQLite's locks on it in this process (POSIX fcntl).
  */
 export function createPrivateFile(path: string): void {
   if (existsSync(path)) return

@@ -2,8 +2,8 @@ import type { ColumnDefinitionBuilder, Kysely } from 'kysely'
 import type { Engine } from '../engine.ts'
 
 /**
- * Creates the tables for login accounts. Deleting a user deletes the account, invitation, consents and authorization
- * server records.
+ * Creates the tables for login accounts. Deleting a user also deletes the account, invitation, consents and
+ * authorization server records.
  */
 export async function accounts(db: Kysely<unknown>, engine: Engine): Promise<void> {
   const ofUser = (column: ColumnDefinitionBuilder) => column.references('users.id').onDelete('cascade')

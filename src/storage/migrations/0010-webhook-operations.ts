@@ -1,6 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Adds secret rotation, redelivery, replay, test deliveries, and a way to exclude a webhook from an event. */
+/**
+ * Adds columns for secret rotation, redelivery, replay, test deliveries, and excluding a webhook from an event, and an
+ * index of failed deliveries.
+ */
 export async function webhookOperations(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
   for (const table of ['webhooks', 'account_secrets']) {

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Adds an index for every list, on both its filter and its order, and for every sweep, starting with the rows that are
- * due. The cost of a request then does not grow with the number of rows that a client owns.
+ * Adds an index for every list (on its filter and order) and every sweep (on its due rows), so that the cost of a
+ * request does not grow with the number of rows that a client owns.
  */
 export async function boundedReads(db: Kysely<unknown>): Promise<void> {
   await deliveries(db)

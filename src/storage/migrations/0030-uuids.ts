@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Lets batched changes to tables with UUIDs as ids record their progress. */
+/** Adds a column for the progress of batched changes to tables with UUIDs as ids. */
 export async function uuids({ schema }: Kysely<unknown>): Promise<void> {
   await schema.alterTable('schema_changes').addColumn('last_uuid', 'text').execute()
 }

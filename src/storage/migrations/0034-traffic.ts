@@ -5,8 +5,8 @@ import type { Engine } from '../engine.ts'
 const buckets = 14
 
 /**
- * Creates the tables with the last day's traffic for operators: samples of the metrics, the busiest clients, users and
- * addresses, and the request log.
+ * Creates the tables for the last day's traffic, which operators can inspect: metric samples, the busiest clients,
+ * users and addresses, and the request log.
  */
 export async function traffic(db: Kysely<unknown>, { keyType }: Engine): Promise<void> {
   await metricSamples(db)

@@ -28,7 +28,7 @@ export const cancellableRunner =
     } finally {
       ended = true
       signal.removeEventListener('abort', stop)
-      // Awaited, so that a late cancellation cannot hit the next statement on this connection.
+      // Awaited, so that a late cancellation cannot affect the next statement on this connection.
       await cancelled
       client.release()
     }

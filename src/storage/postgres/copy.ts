@@ -24,7 +24,7 @@ export interface Block {
   bytes: Buffer
 }
 
-/** How each row ends: with the server's line feed, or with a CRLF that replaces it. */
+/** The line ending of each row: the server's line feed, or a CRLF that replaces it. */
 export type LineEnd = '\n' | '\r\n'
 
 /**
@@ -34,7 +34,7 @@ export type LineEnd = '\n' | '\r\n'
  */
 export function startCopy(client: pg.Client, text: string, lineEnd: LineEnd): () => Promise<Block | undefined> {
   const blocks: Block[] = []
-  // Reused, because with a new buffer per block, memory would grow faster than the garbage collector could free it.
+  // Reused: with a new buffer per block, memory would grow faster than it is garbage-collected.
   const spareBuffers: Buffer[] = []
   let current: Block | undefined
   let ended = false
@@ -155,7 +155,7 @@ function compactRows(pending: PendingBytes, lineEnd: LineEnd, forward: Bytes): b
     if (type === copyData) {
       bytes.copyWithin(rowsEnd, messageStart + headerBytes, end)
       rowsEnd += end - messageStart - headerBytes
-      // There is room for the extra byte, because the message header has been removed.
+      // The extra byte fits, because the message header has been removed.
       if (lineEnd === '\r\n') {
         bytes[rowsEnd - 1] = carriageReturn
         bytes[rowsEnd++] = lineFeed
