@@ -16,7 +16,7 @@ const source = join(root, 'src')
 const inPackage = ['typebox', 'kysely']
 /**
  * The packages that every start loads. They and their dependencies are in `build/`, which is rebuilt when an installed
- * package changes, but not in `dist/`: whoever installs the package updates them with npm.
+ * package changes, but not in `dist/`, so that npm can update them after an installation.
  */
 const inCheckout = [
   ...['@fastify/type-provider-typebox', '@opentelemetry/api', 'close-with-grace', 'commander', 'cron-parser'],
