@@ -40,7 +40,7 @@ export function counting({ log, onResponse, lives, countDeprecated, metrics }: C
   }
 }
 
-/** Records the responses of this thread, for operators. */
+/** Collects statistics about the responses of this thread, for operators. */
 export interface Observation {
   /** Records a response. Call this for every response. */
   onResponse: WriteAccessLine
@@ -48,9 +48,9 @@ export interface Observation {
 }
 
 /**
- * Starts storing data about responses, until the service closes: requests per client and day, the busiest clients,
- * users and addresses, the request log, and samples of the metrics. Each thread stores its own rows, under its own
- * name; only the first thread stores samples.
+ * Stores statistics about responses until the service closes: requests per client and day, the busiest clients, users
+ * and addresses, the request log, and samples of the metrics. Each thread stores its own rows under its own name; only
+ * the first thread stores samples.
  */
 export function startObservation(given: ObservationOptions): Observation {
   const { thread } = given

@@ -31,7 +31,7 @@ import type { VersionStatus } from './versioning/version-of-path.ts'
 import { defaultEndpointLimits } from './webhooks/queue/endpoint-queue.ts'
 import { webhookKeys } from './webhooks/secrets.ts'
 
-/** How long background work may take to end when the service closes. */
+/** How long background work may take to finish when the service closes. */
 export const drainMs = 18_000
 
 interface Opening extends Stores {
@@ -95,7 +95,7 @@ export async function openParts(config: Config, definition: Definition, opening:
   }
 }
 
-/** Opens the `fetch` of the author's code. Does not load the HTTP client if the definition has no code. */
+/** Creates the `fetch` function for the definition's code. If there is no code, does not load the HTTP client. */
 async function codeFetch({ code }: Definition, policy: AddressPolicy) {
   if (Object.values(code).every(({ length }) => length === 0)) return { fetch: refuseFetch, close: () => {} }
   return (await import('./code/guarded-fetch.ts')).guardedFetch({ policy })
@@ -106,8 +106,8 @@ const refuseFetch: typeof fetch = () => Promise.reject(new Error('A service with
 type QueueParts = Opening & Pick<ReturnType<typeof logWork>, 'onJobFailed'> & { tracing: Tracing | undefined }
 
 /**
- * Opens the queue. Its closer matters only if the start fails early; otherwise, the queue stops together with the
- * listeners.
+ * Opens the queue. Normally, the queue stops together with the listeners; the close callback is needed only if startup
+ * fails before that.
  */
 async function openJobQueue(config: Config, now: () => number, parts: QueueParts) {
   const { db, metrics, thread, onClose, onJobFailed, tracing } = parts
@@ -120,7 +120,7 @@ async function openJobQueue(config: Config, now: () => number, parts: QueueParts
   return queue
 }
 
-/** Opens the data and actions for the operator routes; all work in progress stops when the service closes. */
+/** Creates the data sources and actions of the operator routes. All work in progress stops when the service closes. */
 function operationsOf(opening: Opening & OperationsOptions) {
   const { stop, ...opened } = openOperations(opening)
   opening.onClose(stop)
@@ -142,8 +142,8 @@ async function openTraces(
 }
 
 /**
- * Opens the rate limits and their counters; null if nothing is limited. Logs an unavailable store as a warning, not an
- * error.
+ * Creates the rate limiter and opens its counters; null if nothing is limited. Logs an unavailable store as a warning,
+ * not an error.
  */
 async function openLimits({ rateLimits }: Config, now: () => number, opening: Opening) {
   const { db, log, later, monotonic, thread, onClose } = opening

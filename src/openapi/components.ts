@@ -20,7 +20,10 @@ export interface SchemaReference {
 
 export type Content = Record<string, MediaType>
 
-/** An operation that clients can call next; `parameters` takes values from the response (OpenAPI 3.1, Link Object). */
+/**
+ * A link to an operation that clients can call next; `parameters` refers to values in the response (OpenAPI 3.1, Link
+ * Object).
+ */
 export interface OperationLink {
   operationId: string
   parameters: Readonly<Record<string, string>>
@@ -130,7 +133,8 @@ const preference = (example: string, more: readonly string[] = []) =>
 
 /**
  * Request headers that change what an operation does, by name. Tools send the examples unchanged, so the preconditions
- * in them never fail: for instance, they use a tag that no resource has, or a date before or after every change.
+ * in the examples always hold: for instance, they use a tag that no resource has, or a date before or after every
+ * change.
  */
 export const headerParameters = {
   'If-Match': condition(
@@ -177,7 +181,7 @@ export const headerParameters = {
 
 export type HeaderParameterName = keyof typeof headerParameters
 
-/** The content of a response that sends changes of resources. */
+/** The content of a response that streams changes to resources. */
 export const eventStream = {
   schema: {
     type: 'string',

@@ -66,7 +66,7 @@ address and password were printed at the first start. Then press **Test Request*
 
 /**
  * Runs in the browser. Fetches the documents, inserts the introduction before each description, and removes the link to
- * this page. If login is available, *Authorize* offers it first.
+ * this page. If login is available, lists it first in the *Authorize* dialog.
  */
 const script = `
 const withLogin = ({ flows, ...scheme }) => {
@@ -84,8 +84,8 @@ const withLogin = ({ flows, ...scheme }) => {
   }
 }
 
-// The page sends the examples of all parameters with each request, so those of optional parameters would be unintended
-// filters.
+// The page sends the example of every parameter with each request. Examples of optional parameters are removed, because
+// they would act as unintended filters.
 const withoutExample = (parameter) => {
   if (parameter.required) return parameter
   const { example, ...rest } = parameter

@@ -33,7 +33,7 @@ export interface DocumentOptions extends RouteSelection {
   /** Tag descriptions, in display order. */
   tags: Record<string, string>
   everywhere: Everywhere
-  /** Schemas with fixed names, for which a name derived from an operation would be worse. */
+  /** Schemas with fixed names, because names derived from their operations would be less clear. */
   schemas: Record<string, unknown>
   written: HandwrittenOperations
   events: Record<string, EventType>
@@ -106,7 +106,7 @@ function tagsOf(operations: readonly Pick<Operation, 'tags'>[], about: Record<st
 }
 
 /**
- * Assigns names to the schemas of single reads first, so that `User` is the response of `readUser` even if lists return
+ * Names the response schemas of single reads first, so that `User` is the response of `readUser` even if lists return
  * users in a different shape.
  */
 function nameReads(routes: readonly Route[], names: ReturnType<typeof schemaNames>): void {
@@ -161,7 +161,7 @@ function withExample(schema: Schema, name: string): Schema {
   return example ? { ...schema, examples: [example] } : schema
 }
 
-/** The headers and errors that the policies add to every operation. A new policy must add its own here. */
+/** The headers and errors that policies add to every operation. Extend the lists when adding a policy. */
 export interface Everywhere {
   /** Headers that any response may have, described only once, in the document's description. */
   headers: readonly HeaderName[]

@@ -26,7 +26,7 @@ declare module 'fastify' {
     /** Whether the request body is optional. */
     bodyOptional?: boolean
     /**
-     * False if the resource has no revision. Last-Modified and the headers of conditional writes are then not implied.
+     * False if the resource has no revision; Last-Modified and the headers of conditional writes are then not implied.
      */
     revised?: false
   }

@@ -23,7 +23,7 @@ export interface OperationsOptions {
   version: string
   env: Readonly<Record<string, string | undefined>>
   log: Log
-  /** The time shared by all nodes; `wall` is the time of this machine. */
+  /** The clock that all nodes share; `wall` is the clock of this machine. */
   now: () => number
   wall: () => number
   monotonic: () => number
@@ -35,8 +35,8 @@ export interface OperationsOptions {
 const minuteMs = 60_000
 
 /**
- * Opens the data and actions for the operator routes. `startBackups` starts the backup schedule, and `stop` stops all
- * work in progress.
+ * Creates the data sources and actions of the operator routes. `startBackups` starts the backup schedule, and `stop`
+ * stops all work in progress.
  */
 export function openOperations(options: OperationsOptions) {
   const { config, db, dataDir, env, log, now, wall, monotonic, later } = options

@@ -12,7 +12,7 @@ import { settingsRoute } from './settings-route.ts'
 import type { StorageReport } from './storage.ts'
 import { storageRoute } from './storage-route.ts'
 
-/** The data and actions that the operator routes offer. */
+/** The data sources and actions of the operator routes. */
 export interface Operations {
   settings: readonly DescribedSetting[]
   readHealth: ReadHealth

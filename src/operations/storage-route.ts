@@ -49,7 +49,7 @@ export interface StorageRouteOptions {
   readStorage: () => Promise<StorageReport | null>
 }
 
-/** Serves GET /api/storage: what uses space on the disks of this node. */
+/** Serves GET /api/storage: the disk usage of this node. */
 export const storageRoute: FastifyPluginAsyncTypebox<StorageRouteOptions> = async (app, { readStorage }) => {
   const about = { tags: ['administration'], operationId: 'readStorage', summary: 'Measure tables, files and disks' }
   const schema = { ...about, response: { 200: StorageView } }

@@ -20,7 +20,7 @@ export interface StoredFiles {
   complete?: boolean
 }
 
-/** What uses space on the disks of this node. */
+/** The disk usage of this node: tables, files and file systems. */
 export interface StorageReport {
   measuredAt: string
   engine: 'sqlite' | 'postgres'

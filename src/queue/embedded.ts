@@ -5,7 +5,7 @@ import { iso } from '../storage/ids.ts'
 import { limitExpression } from '../storage/rows/page-query.ts'
 import { type JobStore, type Lease, leaseSeconds, type QueueName, type QueuePosition, queues } from './queue.ts'
 
-/** Functions with which the threads of this process that use the same database wake each other. */
+/** Lets the threads of this process that use the same database wake each other. */
 export interface SharedWakes {
   wake: () => void
   /** Calls `run` after each wake; returns a function that removes the callback. */

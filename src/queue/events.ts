@@ -34,7 +34,7 @@ export interface NewEvent {
   exceptWebhook?: string
   /** The body, stored once as JSON text, so that every attempt signs and sends the same bytes. */
   body: object
-  /** The values of the row that access rules compare, if the resource has access rules; never sent. */
+  /** The row's values that access rules compare; only for resources with access rules, and never sent. */
   facts?: object | undefined
   /** A callback URL from the request that caused the event. */
   callbackUrl: string | null
@@ -60,7 +60,10 @@ export type MayReceive = (receiver: EventReceiver, event: { type: string; facts:
 export interface EventAccess {
   /** Returns true if rules may limit who receives events of this type. */
   appliesTo: (type: string) => boolean
-  /** Returns a function for one batch of events. It evaluates a resource's rules only once for each receiver. */
+  /**
+   * Returns a function that decides which receivers may receive the events of one batch. It evaluates a resource's
+   * rules only once for each receiver.
+   */
   judge: () => MayReceive
 }
 
@@ -88,7 +91,9 @@ export function eventInserter(db: Database): Insert {
   return (tx, row) => insert.in(tx, Object.values(row))
 }
 
-/** Returns the row of an event; its members always have the same order. */
+/**
+ * Returns the row of an event. The order of its members is fixed, because `eventInserter` binds the values by position.
+ */
 const rowOf = (event: NewEvent) => ({
   ...{ id: event.id, type: event.type, ownerClient: event.ownerClient, ownerSubject: event.ownerSubject },
   ...{ audience: event.audience ?? null, exceptWebhook: event.exceptWebhook ?? null },

@@ -24,7 +24,7 @@ export interface OpenQueueOptions {
   onRun?: (run: WorkCall) => void
   /** Overrides the default concurrency of queues in this process. */
   concurrency?: Partial<Record<QueueName, number>>
-  /** Begins the span of each run of jobs, if traces are exported. */
+  /** Starts a span for each run of jobs, if traces are exported. */
   startSpan?: StartJobSpan | undefined
 }
 

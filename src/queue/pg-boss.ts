@@ -9,7 +9,9 @@ const channel = 'plinth_queue'
 const superviseSeconds = 5
 /** The maximum duration of an attempt, with heartbeats. pg-boss requires less than a day. */
 const maxRunSeconds = 23 * 3_600
-/** Without time limits, a claim would wait for a lost response until the operating system gives up. */
+/**
+ * Without these timeouts, a claim whose response is lost would wait until the operating system closes the connection.
+ */
 const poolOptions: PoolConfig = {
   connectionTimeoutMillis: 3_000,
   query_timeout: 10_000,

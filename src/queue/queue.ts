@@ -8,7 +8,7 @@ export const queues = {
   'delivery.send': { concurrency: 128, perGroup: null },
   'webhook.settle': { concurrency: 1, perGroup: null },
   'webhook.replay': { concurrency: 1, perGroup: null },
-  // Jobs of the definition. The setting PLINTH_JOB_CONCURRENCY changes the concurrency.
+  // Jobs that the definition declares. PLINTH_JOB_CONCURRENCY overrides the concurrency.
   'job.run': { concurrency: 10, perGroup: null },
 } as const
 
@@ -146,7 +146,7 @@ export interface JobSpan {
   end: (error?: unknown) => void
 }
 
-/** Begins the span of a run of one or more jobs. `traces` contains the trace contexts of the jobs that have one. */
+/** Starts a span for a run of one or more jobs. `traces` contains the trace contexts of the jobs that have one. */
 export type StartJobSpan = (run: { queue: QueueName; traces: string[]; count: number; attempt: number }) => JobSpan
 
 /** Returns the trace context that `enqueue` stored in the payload; null if there is none. */

@@ -114,7 +114,7 @@ async function fill(loop: Loop): Promise<number> {
   // All slots are full; the loop polls again as soon as one is free.
   if (leases.length === free) return store.idlePollMs
   const due = await store.nextDue(queue)
-  // Due jobs that were not claimed exceed their group's limit and wait until another job in the group ends.
+  // Due jobs that were not claimed belong to groups at their limit, and wait until a running job of the group finishes.
   const minMs = queues[queue].perGroup === null ? 0 : groupPollMs
   return due === null ? store.idlePollMs : Math.min(Math.max(due - loop.now(), minMs), store.idlePollMs)
 }
@@ -129,7 +129,7 @@ function start(loop: Loop, leases: Lease[]): void {
   if (loop.stopped) abort.abort(new Stopping())
 }
 
-/** A process may claim a job again while its own expired claim is still running; the fence tells the two apart. */
+/** Includes the fence, because a process may claim a job again while its own expired claim is still running. */
 const claimOf = ({ id, fence }: Lease) => `${id}/${fence}`
 
 async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal): Promise<void> {

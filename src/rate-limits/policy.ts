@@ -11,9 +11,9 @@ declare module 'fastify' {
 }
 
 /**
- * Enforces rate limits: responds with 429 and Retry-After above a rate, responds with 403 above a quota, and delays
- * bursts. Responses to counted requests have the limit headers. Requests without a route are counted, but still get a
- * 404 or 405.
+ * Enforces rate limits: responds with 429 and Retry-After above a rate limit and with 403 above a quota, and delays
+ * bursts. Responses to counted requests include the limit headers. Requests without a route are counted, but still get
+ * a 404 or 405.
  */
 export const limits = fastifyPlugin<{ limiter: Limiter }>(
   async (app, { limiter }) => {

@@ -21,11 +21,10 @@ const reconnectMs = 2_000
 const maxMs = 15 * 60_000
 
 /**
- * Sends a task as Server-Sent Events (HTML Living Standard §9.2): `progress` at each change, and `completed` or
- * `failed` at the end, each with the task as data and its revision as id. A client that reconnects with Last-Event-ID
- * gets only newer states; a client that has seen the end gets a 204, so that it stops reconnecting. A stream of an
- * unfinished task holds a slot until the stream ends. Throws RATE_LIMIT_EXCEEDED or SERVICE_UNAVAILABLE if no slot is
- * free.
+ * Sends a task as Server-Sent Events (HTML Living Standard §9.2): `progress` for each change and, at the end,
+ * `completed` or `failed`. Each event contains the task as data and its revision as id. A client that reconnects with
+ * Last-Event-ID gets only newer states, or a 204 if it has already received the last one. Throws RATE_LIMIT_EXCEEDED or
+ * SERVICE_UNAVAILABLE if the task is unfinished and no slot is free.
  */
 export function streamEvents(options: EventsOptions, task: Task, request: FastifyRequest, reply: FastifyReply) {
   const seen = Number(request.headers['last-event-id'] ?? Number.NaN)

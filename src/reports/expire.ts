@@ -93,7 +93,7 @@ function records(options: ExpireOptions): Removal {
 
 /**
  * Processes the rows page by page. Each run continues where the previous run stopped, skipping files that failed, and
- * starts over after reaching the end. If the store is unavailable, the run ends.
+ * starts over after reaching the end. If the store is unavailable, the run stops early.
  */
 function walk(options: ExpireOptions, { page, commit }: Removal): () => Promise<number> {
   let position = start

@@ -92,8 +92,8 @@ function tasksOf(
     tasks = tasks.where(sql<boolean>`(created_at, id) ${backwards ? sql`>` : sql`<`} (${after[0]}, ${after[1]})`)
   }
   const page = tasks.orderBy('createdAt', order).orderBy('id', order).limit(limit)
-  // No index contains the format, and none excludes the expired tasks of all owners. If few tasks match, the query
-  // may read all tasks.
+  // No index covers the format or excludes the expired tasks of all owners, so the query may read all tasks if few of
+  // them match.
   return owner && filters.format === undefined
     ? page.execute()
     : store.db.scan(page.where(store.db.engine.interruptible('tasks')), requester)

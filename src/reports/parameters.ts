@@ -12,8 +12,8 @@ import type { ReportKind, ReportQuery, ServedReport } from './report-types.ts'
 const Text = Line(0, 300)
 const List = Type.Array(Text, { maxItems: 50 })
 /**
- * Also accepts comma-separated names. The OpenAPI document omits them, because generated clients handle a single type
- * more easily.
+ * Also accepts a comma-separated string, which the OpenAPI document omits, because generated clients handle a single
+ * type more easily.
  */
 const Names = Type.Union([List, Text], documentedAs(List))
 

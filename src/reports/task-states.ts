@@ -18,8 +18,8 @@ export interface Transitions {
 /** From this attempt on, every error fails the task, except for shutdowns, outages and lost leases. */
 export const maxFailures = 3
 /**
- * Maximum number of attempts. It is higher than `maxFailures`, because an attempt ended by a crash or a database outage
- * says nothing about the report. It is limited, because the report itself may have caused the crash.
+ * Maximum number of attempts. It is higher than `maxFailures`, because a crash or a database outage is usually not
+ * caused by the report. It is limited, because the report may nevertheless have caused the crash.
  */
 export const maxAttempts = 6
 

@@ -56,7 +56,7 @@ export function reportRequestErrors(options: ReportsOptions, body: ReportRequest
   return [...taskErrors(options, body), ...(kind ? checkParameters(kind, body.parameters).errors : [])]
 }
 
-/** Returns the violations that are not in the parameters. */
+/** Returns the violations in the request's other members, outside `parameters`. */
 function taskErrors({ kinds }: ReportsOptions, { reportType, format, webhookUrl }: ReportRequest): FieldError[] {
   const types = kinds.map(({ name }) => name)
   return [

@@ -113,9 +113,8 @@ export function watchTasks({ states, later, perAccount = defaultWaitersPerAccoun
 
 /**
  * Returns the task. With `Prefer: wait` (RFC 7240 §4.3), waits until the task has finished or the time is up; with
- * If-None-Match, waits only until its next change. Does not wait if the task has finished, or if the client's entity
- * tag shows that it missed a change. If the account or the process has too many waiting requests, ignores the
- * preference (RFC 7240 §2) and omits `Preference-Applied`.
+ * If-None-Match, waits only until its next change. Does not wait if the client's entity tag shows that it missed a
+ * change. If too many requests are waiting, ignores the preference and omits `Preference-Applied`.
  */
 export async function waitForChange(
   task: Task,
@@ -145,7 +144,7 @@ function awaited({ revision }: Task, { headers }: FastifyRequest): IsMet {
   return (state) => state.revision !== revision
 }
 
-/** Returns whether If-None-Match lists only other revisions. A partial response's tag contains no revision. */
+/** Returns whether If-None-Match contains only other revisions. The tag of a partial response contains no revision. */
 function hasMissedChange({ revision }: Task, request: FastifyRequest): boolean {
   const { differs = 'any' } = isNarrowed(request) ? {} : preconditionOf(request, false)
   return differs !== 'any' && !differs.includes(revision)

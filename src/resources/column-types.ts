@@ -37,7 +37,7 @@ const jsonText = {
 
 /** Every column type; the keys are recorded in the database. */
 export const columnTypes = {
-  // References to rows that have UUIDs as ids, and those ids. Other UUID fields are stored as text.
+  // UUIDs that are ids of rows, and references to them. Other UUID fields are stored as text.
   uuid: {
     stores: (shape) => shape['~reference'] !== undefined && shape.type === 'string',
     sql: 'uuid',

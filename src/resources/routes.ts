@@ -51,13 +51,13 @@ function route(served: Served, operation: CollectionOperation, method: string, t
 
 const operationVerb = (operation: CollectionOperation) => (operation === 'remove' ? 'delete' : operation)
 
-/** Returns the additional problems of a public read that can expand relations that are not public. */
+/** Returns the additional error codes of a public read that can expand non-public relations. */
 const readProblems = (isPublic: boolean, relations: Served['relations']): readonly ProblemCode[] =>
   isPublic && relations.some(({ declaration }) => declaration.readScope !== null)
     ? ['AUTH_REQUIRED', 'ACCESS_DENIED']
     : []
 
-/** Returns the problems of a write, in addition to those that every route has. */
+/** Returns the error codes of a write, in addition to those of every route. */
 function writeProblems(
   { declaration, guard, isReferred, lock, meetsLocks, hooks }: Served,
   operation: CollectionOperation,

@@ -15,8 +15,8 @@ import { serverCertificates } from '../tls/certificates.ts'
 import { type Connections, listenersOf, patienceOf } from './listeners.ts'
 
 /**
- * Delay after startup before the authorization server is created, unless a request needs it earlier. The first health
- * check comes first, because loading oidc-provider blocks the thread for 0.2 s.
+ * Delay after startup before the authorization server is created, unless a request needs it earlier. Loading
+ * oidc-provider blocks the thread for 0.2 s, so the delay leaves time to answer the first health check.
  */
 const warmUpMs = 500
 

@@ -37,7 +37,7 @@ export class SigningKey extends ExternalSigningKey {
 
   override sign(data: Uint8Array): Promise<Buffer> {
     if (this.alg === 'EdDSA') return signed(null, data, this.#privateKey)
-    // ES256 signatures are two numbers of fixed length; RSA ignores this option.
+    // JWS requires ES256 signatures in a fixed-length format (RFC 7518 §3.4) instead of DER. RSA ignores this option.
     return signed('sha256', data, { key: this.#privateKey, dsaEncoding: 'ieee-p1363' })
   }
 }

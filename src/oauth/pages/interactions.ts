@@ -24,7 +24,7 @@ export interface InteractionOptions extends PageFailures {
   login: Login
   sealer: Sealer
   now: () => number
-  /** Counts denied consents. */
+  /** Records the number of denied consents in the audit log. */
   audit?: Pick<Audit, 'tally'>
 }
 

@@ -98,7 +98,7 @@ async function upsert(
         kind,
         id: key,
         consumedAt: null,
-        // The subquery returns null for a user who has just been deleted, because the old id would violate the foreign
+        // If the user has just been deleted, this subquery returns null; inserting the old id would violate the foreign
         // key.
         userId: userId && eb.selectFrom('users').select('users.id').where('users.id', '=', userId),
         expiresAt: expires || null,

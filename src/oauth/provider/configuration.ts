@@ -91,7 +91,7 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     features: features(api, frame),
     ttl: lifetimes(accessTokenSeconds),
     issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
-    // For a client that has lost all scopes, reading `scopes` throws `invalid_scope`, so the token is not consumed.
+    // If the client has lost all granted scopes, reading `scopes` throws `invalid_scope` before the token is consumed.
     rotateRefreshToken: (ctx) => (ctx.oidc.entities.RefreshToken?.scopes.size ?? 0) > 0,
     expiresWithSession: () => false,
     findAccount: accountFinder(db),

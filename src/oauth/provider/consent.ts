@@ -19,9 +19,9 @@ export function fillGrant(grant: Grant, resources: readonly string[], scopes: re
 
 /**
  * Returns a function that finds the grant for an authorization request: the one from the consent just given, or one
- * from earlier in this login. If it does not cover all requested scopes or does not exist, extends or creates it
- * without a prompt, provided that the client is first-party or the user has already consented to these scopes. Never
- * asks for scopes that the user's role cannot grant; a request for only such scopes is denied.
+ * from earlier in this login. If the grant is missing or does not cover the requested scopes, creates or extends it
+ * without a prompt if the client is first-party or the user has already consented to these scopes. Never prompts for
+ * scopes that the user's role cannot grant, and denies a request for only such scopes.
  */
 export function grantLoader(db: Database): LoadGrant {
   return async (ctx) => {

@@ -86,12 +86,15 @@ async function recordPresented(token: string, adapter: AdapterFactory, nowMs: nu
   await adapter(kind).upsert(jti, record as AdapterPayload, Math.max(1, exp - Math.floor(nowMs / 1_000)))
 }
 
-/** Returns whether the request contained the token itself: for an access token, the full JWT and not just its `jti`. */
+/**
+ * Returns whether the request contained the token itself. For an access token, this is the full JWT, not just its
+ * `jti`.
+ */
 export function isPresented(ctx: KoaContextWithOIDC, token: { kind: string }): boolean {
   return token.kind === 'RefreshToken' || ctx.state.presentedJwt === true
 }
 
-/** A method that oidc-provider's types omit. */
+/** `generateTokenId` is missing from oidc-provider's types. */
 interface MakesId {
   generateTokenId: () => string
 }

@@ -3,8 +3,8 @@ import { iso } from '../../storage/ids.ts'
 import { inSteps, maxSwept } from '../../storage/sweep.ts'
 
 /**
- * The record kinds of access tokens. Access tokens are verified by signature, so revoking one does not delete its
- * record: the record is marked, and kept until the token expires.
+ * The record kinds of access tokens. Access tokens are verified by signature, so a revocation marks the record instead
+ * of deleting it; the record is retained until the token expires.
  */
 export const accessTokenKinds = ['AccessToken', 'ClientCredentials']
 
@@ -29,7 +29,7 @@ export async function sweepExpired(db: Database, now: () => number): Promise<num
   })
 }
 
-/** Ends all of a user's logins and revokes all access that the user has granted. */
+/** Ends all of a user's sessions and revokes all access that the user has granted. */
 export async function endAccess(tx: Queryable, userId: number, nowMs: number): Promise<void> {
   const own = tx.deleteFrom('authRecords').where('userId', '=', userId)
   await own.where('kind', 'not in', accessTokenKinds).execute()
@@ -44,7 +44,7 @@ export async function endAccess(tx: Queryable, userId: number, nowMs: number): P
 export const kindsOfGrant = ['AuthorizationCode', 'RefreshToken']
 const grantsPerStatement = 500
 
-/** Ends these grants of a user, with all tokens issued under them. */
+/** Revokes these grants of a user and all tokens issued under them. */
 export async function endGrants(tx: Queryable, userId: number, grantIds: readonly string[], nowMs: number) {
   for (let at = 0; at < grantIds.length; at += grantsPerStatement) {
     const ids = grantIds.slice(at, at + grantsPerStatement)

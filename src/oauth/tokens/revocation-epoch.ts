@@ -27,7 +27,7 @@ const ending = new RegExp(
   ].join('|')})$`,
 )
 
-/** Increments the count when a request to a route that `ending` matches succeeds, before the response is sent. */
+/** Increments the count after each successful request to a route that matches `ending`, before the response is sent. */
 export const trackRevocations = fastifyPlugin<{ revocations: RevocationEpoch }>(
   async (app, { revocations }) => {
     const count = (_request: FastifyRequest, reply: FastifyReply, payload: unknown, done: Done) => {

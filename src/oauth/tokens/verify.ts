@@ -107,7 +107,9 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   return Object.assign(verify, { known: knownOf })
 }
 
-/** Returns a function that chooses the reader by the issuer that the token claims; the reader then checks `iss`. */
+/**
+ * Returns a function that selects a reader by the token's unverified `iss`; the selected reader then verifies `iss`.
+ */
 function reader({ trusted, ...rules }: VerifierOptions): (token: string, nowMs: number) => Promise<Claims> {
   const own = accessTokenReader(rules)
   const federated = trusted && trustedIssuerTokenReader(trusted, rules.audience)
@@ -127,7 +129,7 @@ function accepted({ client_id, sub }: Claims, { scope, limits }: Standing): Toke
   return { caller: limits === undefined ? caller : { ...caller, limits } }
 }
 
-/** A token's current scopes, space-separated, and the limits of its client, if the client has its own. */
+/** A token's current scopes, space-separated, and the limits that are set for its client, if any. */
 export interface Standing {
   scope: string
   limits?: OwnLimits

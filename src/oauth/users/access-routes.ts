@@ -62,7 +62,7 @@ const OfGrant = Type.Object({
   clientId: Type.String({ description: 'The id of the client', examples: ['shop'] }),
 })
 
-/** Routes that list and end a user's logins, and the access that the user has granted to clients. */
+/** Routes that list and end a user's sessions, and list and revoke the access that the user has granted to clients. */
 export const accessRoutes: Plugin = async (app, options) => {
   for (const routes of [listing, ending]) await routes(app, options)
 }
@@ -85,7 +85,7 @@ const listing: Plugin = async (app, { db, now }) => {
 
 const ending: Plugin = async (app, { db, sealer, now }) => {
   const record = auditRecorder(sealer, now)
-  /** Runs the unit, and records the audit entry that it returns, in one transaction. */
+  /** Calls `unit` and records the audit entry that it returns, both in one transaction. */
   const end = async (
     request: FastifyRequest & { params: { id: number } },
     unit: (tx: Queryable) => Promise<Pick<AuditEntry, 'event' | 'details'>>,

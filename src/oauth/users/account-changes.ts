@@ -20,9 +20,9 @@ export interface AccountChanger {
 }
 
 /**
- * Changes the role of a user, or locks or unlocks the account, in the caller's transaction; setting a role or locking
- * creates a missing account. Each change ends the user's logins, grants and tokens, and is audited. Throws
- * RESOURCE_NOT_FOUND, or LAST_ADMINISTRATOR if afterwards no user could log in as an administrator.
+ * Changes a user's role, or locks or unlocks the account, in the caller's transaction. Setting a role or locking
+ * creates a missing account. Each change is audited, ends the user's sessions, and revokes grants and tokens. Throws
+ * RESOURCE_NOT_FOUND, or LAST_ADMINISTRATOR if no user could then log in as an administrator.
  */
 export async function changeAccount(
   tx: Queryable,
@@ -60,7 +60,9 @@ async function lock(tx: Queryable, userId: number, nowMs: number): Promise<void>
   await endAccess(tx, userId, nowMs)
 }
 
-/** Unlocks an account. Also ends all access, so that tokens issued while the account was being locked stay invalid. */
+/**
+ * Unlocks an account. Also revokes all access, so that tokens issued while the account was being locked stay invalid.
+ */
 async function unlock(tx: Queryable, userId: number, nowMs: number): Promise<void> {
   await tx.updateTable('accounts').set({ lockedAt: null }).where('userId', '=', userId).execute()
   await endAccess(tx, userId, nowMs)

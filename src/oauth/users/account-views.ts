@@ -73,7 +73,8 @@ export async function readAccount({ read }: Database, userId: number, nowMs: num
 }
 
 /**
- * Returns one page of the users with their accounts, newest first. A filtered list is read as a scan, which has limits.
+ * Returns one page of users with their accounts, newest first. No index covers the filters, so a filtered list is
+ * subject to the limits of `scan`.
  */
 export async function accountPage(
   { read, scan, engine }: Database,

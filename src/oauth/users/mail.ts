@@ -1,10 +1,10 @@
 import type { Invitation } from './invitations.ts'
 
-/** Mails an invitation to its user; rejects if the mail server does not accept the mail. */
+/** Sends an invitation by e-mail. Rejects if the mail server does not accept the message. */
 export type SendInvitation = (invitation: Invitation) => Promise<void>
 
 export interface MailOptions {
-  /** A URL with the scheme `smtp` or `smtps`, with user and password if the server requires them. */
+  /** A URL with the scheme `smtp` or `smtps`, including the credentials if the server requires them. */
   url: string
   from: string
   productName: string
@@ -12,7 +12,7 @@ export interface MailOptions {
 
 const timeoutMs = 10_000
 
-/** Returns the mail with which a user is invited. */
+/** Returns the recipient, subject and text of an invitation. */
 export const invitationText = (productName: string, { name, email, url }: Invitation) => ({
   to: { name, address: email },
   subject: `Choose your password for ${productName}`,
@@ -26,7 +26,7 @@ If you did not expect this invitation, you can ignore this message.
 `,
 })
 
-/** Creates the invitation mailer. Each mail opens a new connection, because mails are rare. */
+/** Creates the invitation mailer. It opens a new connection for each message, because invitations are rare. */
 export function invitationMail({ url, from, productName }: MailOptions): SendInvitation {
   return async (invitation) => {
     // Loaded lazily, because most services never send mail.

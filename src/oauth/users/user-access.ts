@@ -129,8 +129,8 @@ const scopesOf = ({ openid, resources = {} }: Payload) => [
 ]
 
 /**
- * Ends a user's session, and the grants and tokens that clients got in this session. Returns the ids of these clients.
- * Throws RESOURCE_NOT_FOUND if the user has no such session.
+ * Ends a user's session, and revokes the grants and tokens that clients obtained in it. Returns the ids of these
+ * clients. Throws RESOURCE_NOT_FOUND if the user has no such session.
  */
 export async function endSession(tx: Queryable, userId: number, sessionId: string, nowMs: number): Promise<string[]> {
   const sessions = tx.deleteFrom('authRecords').where('userId', '=', idOrNone(userId)).where('kind', '=', 'Session')
@@ -141,7 +141,7 @@ export async function endSession(tx: Queryable, userId: number, sessionId: strin
   return clientsOf(payload)
 }
 
-/** Ends all of a user's sessions, grants and tokens. Returns the number of sessions. */
+/** Ends all of a user's sessions and revokes all grants and tokens. Returns the number of sessions. */
 export async function endSessions(tx: Queryable, userId: number, nowMs: number): Promise<number> {
   await requireUser(tx, userId)
   const sessions = await recordsOf(tx, userId, ['Session'], nowMs)
@@ -150,7 +150,7 @@ export async function endSessions(tx: Queryable, userId: number, nowMs: number):
 }
 
 /**
- * Ends a client's grants and tokens for a user, and deletes the consent. Throws RESOURCE_NOT_FOUND if the client has
+ * Revokes a client's grants and tokens for a user, and deletes the consent. Throws RESOURCE_NOT_FOUND if the client has
  * neither a grant nor a consent.
  */
 export async function endClientAccess(tx: Queryable, userId: number, clientId: string, nowMs: number): Promise<void> {

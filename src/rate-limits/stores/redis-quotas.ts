@@ -30,8 +30,8 @@ const nameOf = (key: string, period: string) => `${key} ${period}`
  * Counts quota usage in Redis. Every second, each process saves the latest values it has seen to the database. If Redis
  * has no value for a key, counting continues from the saved value.
  *
- * While Redis is down, the database counts. Once Redis is available again, with or without its data, the next `take`
- * call for each key raises the count in Redis to the count in the database.
+ * While Redis is down, calls are counted in the database. Once Redis is available again, with or without its data, the
+ * next `take` call for each key raises the count in Redis to the count in the database.
  */
 export function redisQuotas(options: RedisQuotasOptions) {
   const { redis, record } = options

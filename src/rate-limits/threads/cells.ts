@@ -49,8 +49,8 @@ export function cellsIn(memory: SharedArrayBuffer, isOver: (value: bigint) => bo
 }
 
 /**
- * Returns the position of a key; if the key has none, the first position that it can take, or undefined if there is
- * none.
+ * Returns the position of a key. If the key has none, returns the first position that it can take; undefined if there
+ * is none.
  */
 function positionOf(id: bigint, keys: BigUint64Array, mayReuse: (at: number) => boolean): number | undefined {
   const start = Number(id % BigInt(cellCount))

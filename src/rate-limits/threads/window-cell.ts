@@ -21,7 +21,7 @@ function endOf(value: bigint, atMs: number): number {
   return Math.round(atMs + (distance < endRange / 2 ? distance : distance - endRange))
 }
 
-/** Returns whether a window has ended, or ends too late to be valid. */
+/** Returns whether a window has ended, or its end is too far in the future to be valid. */
 export function isWindowOver(value: bigint, atMs: number): boolean {
   const endsAtMs = endOf(value, atMs)
   return endsAtMs <= atMs || endsAtMs - atMs > maxWindowMs

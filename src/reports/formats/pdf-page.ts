@@ -6,7 +6,7 @@ const titleSize = 16
 const smallSize = 8
 /** The distance from the top of a line to the baseline, the same for all fonts. */
 const baseline = 10
-/** How far the coloured bands extend beyond their text. */
+/** How far the colored bands extend beyond their text. */
 const overhang = 4
 
 /** The document being drawn, and the position of the next line. */

@@ -69,7 +69,7 @@ const decimalStyles = decimalPlaces.map(
 )
 
 /**
- * Cell formats: plain; header (bold on grey); instant; date; header of a numeric column; decimals, with one format per
+ * Cell formats: plain; header (bold on gray); instant; date; header of a numeric column; decimals, with one format per
  * number of decimal places; decimal as text.
  */
 const styleSheet = [

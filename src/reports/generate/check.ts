@@ -44,7 +44,7 @@ async function errorsOf(db: Database, kinds: readonly ReportKind[]): Promise<str
         const failed: string[] = []
         for (const part of parts) failed.push(...(await errorOf(kind, part)))
         errors.push(...failed)
-        // Components that depend on an invalid component also fail, but add no information.
+        // Stop here: components that depend on an invalid component would only cause redundant errors.
         if (failed.length > 0) break
       }
     }

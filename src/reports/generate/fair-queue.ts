@@ -5,18 +5,18 @@ import type { Queryable } from '../../storage/database.ts'
 export const maxWaitingReports = 100
 
 /**
- * Maximum number of waiting tasks for all clients. An accepted task must be completed, and this many already take
- * hours.
+ * Maximum number of waiting tasks across all clients. Accepted tasks must be completed, and a backlog of this size
+ * already takes hours.
  */
 export const maxBacklog = 10_000
 
 const retrySeconds = '15'
 
 /**
- * Returns the queue position of a client's next task, by start-time fair queueing: after the client's own tasks, but
- * not after other clients' backlogs. Each of n waiting clients gets every n-th position, regardless of how many tasks
- * it has, and other tasks cannot overtake a task forever. Throws RATE_LIMIT_EXCEEDED if the client has too many waiting
- * tasks, and SERVICE_UNAVAILABLE if there are too many waiting tasks in total.
+ * Returns the queue position of a client's next task by start-time fair queueing: after the client's own tasks, but not
+ * after other clients' backlogs. Each of n waiting clients gets every n-th position, and no task is overtaken forever.
+ * Throws RATE_LIMIT_EXCEEDED if the client has too many waiting tasks, and SERVICE_UNAVAILABLE if all clients together
+ * have too many.
  */
 export async function nextPosition(tx: Queryable, ownerClient: string): Promise<number> {
   const own = await tx

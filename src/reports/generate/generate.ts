@@ -140,8 +140,8 @@ async function abandon({ results, onError }: GenerateOptions, taskId: string, re
 }
 
 /**
- * Removes results that the claims up to `upTo` may have left behind, for example after a crash before the commit.
- * Checks only the last `maxAttempts` of them, because attempts during an outage of the store leave no result. Stops if
+ * Removes results that attempts up to claim `upTo` may have left behind, for example after a crash before the commit.
+ * Checks only the last `maxAttempts` claims, because attempts during an outage of the store leave no result. Stops if
  * the store does not respond.
  */
 async function removeResults({ results, onError }: GenerateOptions, taskId: string, upTo: number): Promise<void> {

@@ -77,7 +77,7 @@ interface Source {
   onProgress: OnProgress
 }
 
-/** Yields the file in chunks. If the database can write CSV itself, it provides the records of a CSV file. */
+/** Yields the file in chunks. The database writes the records of a CSV file itself if it can. */
 function rendered(order: RenderJob, format: ReportFormat, source: Source): AsyncIterable<Uint8Array | string> {
   const { title, columns, madeAt, pdfFont, read } = order
   const { snapshot, rowCount } = source

@@ -69,8 +69,8 @@ export async function findJudged(
 }
 
 /**
- * Returns true if a row passes a rule's test. The test uses the collection's field names; the row may have the names of
- * a view.
+ * Returns true if a row passes a rule's test. Converts a view's row first, because the test uses the collection's field
+ * names.
  */
 const isPassed = ({ access, view }: Declaration, test: RowTest, row: Row): boolean =>
   access === undefined || rowPasses(test, view ? view.toOwn(row) : row, access)

@@ -15,9 +15,9 @@ interface Step {
 }
 
 /**
- * Returns the function that adds to a row the related rows that access rules can inspect, each under the name of its
- * relation. It reads the related rows in the transaction. If one no longer exists, it uses the row's own member of that
- * name, or `null`. `all` contains the collections of the service.
+ * Returns the function that adds related rows to a row, for access rules to inspect: each under the name of its
+ * relation, and read in the given transaction. If a related row no longer exists, the function uses the row's own
+ * member of that name, or `null`. `all` contains the collections of the service.
  */
 export function rowFacts(declaration: Declaration, all: readonly Declaration[]) {
   const steps = stepsOf(declaration, all)

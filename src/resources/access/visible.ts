@@ -78,7 +78,7 @@ const isDotted = (text: unknown): text is string => typeof text === 'string' && 
 
 const nothing = { related: [], followed: [], isSortedByRelated: false }
 
-/** Returns false only if the query cannot follow a relation. */
+/** Returns whether a query may follow a relation; false means that it certainly follows none. */
 function mayFollow(query: Readonly<Record<string, unknown>>): boolean {
   for (const name in query) if (name.includes('.')) return true
   return isDotted(query.sort) || isDotted(query.or)

@@ -64,7 +64,7 @@ export function writesOf(
     // Remove references first: `$ref` would otherwise be reported as an unknown member.
     if (request.preferences?.handling === 'strict')
       inItem(place, () => target.rejectUnknown(method, resolved(body, []) as Values))
-    // Must come before the body is copied, because long numbers are recorded by the object that contains them.
+    // Convert decimals before the body is copied: `isLongNumber` recognizes long numbers only in the original objects.
     served.readDecimals?.(body)
     const read = (results: Results) => inputOf(place, target, { id, body, references }, results)
     const known = references.length === 0 ? read([]) : undefined

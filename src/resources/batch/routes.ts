@@ -25,7 +25,7 @@ export interface BatchOptions {
   countCalls?: ((request: FastifyRequest, reply: FastifyReply, calls: number) => Promise<void>) | undefined
 }
 
-/** The problems of items, in addition to those of every route with a body. */
+/** The error codes that items can cause, in addition to those of every route with a body. */
 const problems: readonly ProblemCode[] = [
   ...(['ACCESS_DENIED', 'PERMISSION_DENIED', 'RESOURCE_NOT_FOUND'] as const),
   ...(['DUPLICATE_RESOURCE', 'RESOURCE_IN_USE', 'RESOURCE_LOCKED', 'STATE_CONFLICT', 'LAST_ADMINISTRATOR'] as const),

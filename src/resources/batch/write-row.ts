@@ -18,7 +18,10 @@ import type { ItemWrite } from './items.ts'
 /** What a caller may do in a collection, evaluated before the transaction. */
 export interface Rights {
   access: RowAccess | undefined
-  /** The rows that the caller can refer to, and the readable rows among those that prevent a deletion. */
+  /**
+   * `reach`: the rows that the caller can refer to. `referrers`: the rows that prevent a deletion and that the caller
+   * can read.
+   */
   reach: Reach | undefined
   referrers: Reach | undefined
   /** The caller, as passed to the functions of `set` and `defaults`. */
@@ -74,8 +77,7 @@ async function createdValues(served: Served, tx: Queryable, body: Values, by: Ru
 }
 
 /**
- * Returns the values of a PUT: the values in the body and, for fields that an omission leaves unchanged, the stored
- * values.
+ * Returns the values of a PUT: those in the body, and the stored values of omitted fields that a PUT leaves unchanged.
  */
 function replacing(served: Served, request: FastifyRequest, id: RowId, body: Values): (row: Row) => Values {
   const kept = keptFields(served.declaration, callerOf(request), id).filter((field) => !(field in body))

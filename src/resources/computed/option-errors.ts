@@ -36,8 +36,8 @@ export function computedErrors(declared: Declared): string[] {
 }
 
 /**
- * Returns the errors in one list of fields: `unique` cannot include computed fields, and no list can include derived
- * fields.
+ * Returns the errors in one of the declaration's lists of fields: `unique` cannot include computed fields, and no list
+ * can include derived fields.
  */
 function listedErrors(list: (typeof listNames)[number], declared: Declared): string[] {
   const { computed = {}, derived = {} } = declared

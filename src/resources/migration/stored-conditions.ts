@@ -8,7 +8,7 @@ import type { Declaration } from '../declaration.ts'
 /** The names of columns that are not named after their fields, by table. */
 export type NamesByTable = ReadonlyMap<string, ColumnNames>
 
-/** Returns a declaration with the column names of the database, also in its conditions. */
+/** Returns the declaration with the database's column names, including those in its conditions. */
 export function withStoredColumns(declaration: Declaration, names: NamesByTable): Declaration {
   const { table, access, locked, computed } = declaration
   const columns = names.get(table)

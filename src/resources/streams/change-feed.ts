@@ -18,7 +18,9 @@ export interface ChangeFeedOptions {
   verify: Verify
   /** Called with the errors of streams. */
   report: (error: unknown, what: string) => void
-  /** How many streams an account may have open in this process, and for how long a stream that ended can be resumed. */
+  /**
+   * The maximum number of open streams per account in this process, and how long an interrupted stream can be resumed.
+   */
   streams?: { perAccount: number; historySeconds: number }
 }
 

@@ -28,13 +28,13 @@ export async function lanes(db: Kysely<unknown>): Promise<void> {
     sql`update deliveries set lane = coalesce(webhook_id, url)`,
     sql`insert into delivery_lanes (lane, due_at)
       select lane, min(next_attempt_at) from deliveries where status = 'pending' group by lane`,
-    // Before this migration, these jobs formed the delivery queue.
+    // These jobs formed the delivery queue before this migration; the lanes replace them.
     sql`delete from jobs where queue = 'delivery.send'`,
     sql`create index delivery_lanes_due on delivery_lanes (due_at) where due_at is not null`,
     sql`create index deliveries_waiting on deliveries (lane, next_attempt_at, id)
       where status = 'pending' and lease_until is null`,
     sql`create index deliveries_leased on deliveries (lane, lease_until) where lease_until is not null`,
-    // Smaller than the previous index, and not updated while a delivery waits.
+    // The new index is smaller than the dropped one, and is not updated while a delivery waits.
     sql`drop index deliveries_ended`,
     sql`create index deliveries_ended on deliveries (completed_at) where completed_at is not null`,
     sql`drop index deliveries_webhook`,

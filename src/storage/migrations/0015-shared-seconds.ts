@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** For rows with a Last-Modified date, records whether an earlier revision has the same date. */
+/** Adds a column to tables with a Last-Modified date: whether an earlier revision of the row has the same date. */
 export async function sharedSeconds(db: Kysely<unknown>, engine: Engine): Promise<void> {
   const { rows } = await sql<{ name: string }>`select name from resource_tables`.execute(db)
   const own = ['users', 'products', 'books', 'tasks', 'webhooks', 'clients', 'api_keys']

@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Adds fair sharing of sending slots between owners. Each endpoint queue (lane) has an owner and a rank. Each owner
- * with waiting deliveries has one row per rank, with the time when the first lane is due. Dropped deliveries are
- * counted by owner.
+ * Adds fair sharing of sending slots between owners. Each endpoint queue (lane) has an owner and a rank; each owner
+ * with waiting deliveries has one row per rank, with the time when the first lane is due. Also counts dropped
+ * deliveries by owner.
  */
 export async function fairSending(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
