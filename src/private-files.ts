@@ -32,7 +32,8 @@ function openToOthers(path: string): Stats | undefined {
 }
 
 /**
- * Returns why the permissions could not be removed; undefined on success. Does not change sticky folders such as /tmp.
+ * Returns why the permissions could not be removed; undefined on success. Does not change directories that have the
+ * sticky bit, such as /tmp.
  */
 function makePrivate(path: string, { mode }: Stats): string | undefined {
   if ((mode & sticky) !== 0) return 'it is a folder shared by all users'

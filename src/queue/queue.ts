@@ -14,7 +14,7 @@ export const queues = {
 
 export type QueueName = keyof typeof queues
 
-/** A job's place in the order of claims: lower turns go first, and no group runs more jobs than its limit. */
+/** A job's position in the claim order: lower turns go first, and no group runs more jobs than its limit. */
 export interface QueuePosition {
   group: string
   turn: number

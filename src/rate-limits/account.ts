@@ -32,7 +32,7 @@ export interface AccountsOptions {
   quotas: QuotaSettings
   trustedProxies: readonly string[]
   now: () => number
-  /** Finds the counts that threads share; by default, counts are not shared. */
+  /** Finds the counters that threads share; by default, each thread counts separately. */
   cellsOf?: ((account: string) => AccountCells) | null
   /** Maximum number of accounts in memory; applies separately to clients and to networks. */
   max?: number

@@ -56,7 +56,7 @@ export interface WindowStore {
 export interface QuotaStore {
   /** Atomically takes a call from the quota unless the limit is reached; `used` is the resulting total. */
   take: (key: string, period: string, limit: number) => Promise<{ used: number; isGranted: boolean }>
-  /** Refunds a call that had no effect. */
+  /** Refunds a call, for example one that was refused after all. */
   back: (key: string, period: string) => Promise<void>
   look: (key: string, period: string) => number | Promise<number>
 }

@@ -56,7 +56,7 @@ export async function ownTask(
 
 /**
  * Returns true if access rules apply to the report now but did not apply when it was requested. The result may then
- * contain rows that these rules hide.
+ * contain rows that the rules would hide.
  */
 const isOutdated = ({ kinds }: Pick<ReportsOptions, 'kinds'>, { reportType, scopes }: Task): boolean =>
   scopes === null && kinds.some(({ name, restricted }) => name === reportType && restricted !== undefined)

@@ -21,7 +21,7 @@ export interface RequestContext {
 
 /**
  * Validates a report request and returns its task. Throws a `Problem` for every error that can be detected before the
- * 202.
+ * service responds with 202.
  */
 export async function validateReportRequest(
   options: ReportsOptions,

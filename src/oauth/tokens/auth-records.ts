@@ -9,9 +9,9 @@ import { inSteps, maxSwept } from '../../storage/sweep.ts'
 export const accessTokenKinds = ['AccessToken', 'ClientCredentials']
 
 /**
- * Expired records are kept this long, because a revocation must outlast its token on every node: a token is accepted
- * for 30 s after it expires, a ready node's clock may be 30 s behind, and a node stays ready for up to 5 s after its
- * clock changes.
+ * How long expired records are retained. A revocation must outlast its token on every node: a token is accepted for 30
+ * s after it expires, a ready node's clock may be 30 s behind, and a node stays ready for up to 5 s after its clock
+ * changes.
  */
 const sweepDelayMs = 5 * 60_000
 

@@ -27,7 +27,7 @@ export interface LoginTries {
   count: (attempt: Try) => Promise<number>
   /**
    * After a successful login, resets the counter of the device or, for an unknown device, of the account and network.
-   * The limits per account and per network keep counting.
+   * Does not reset the limits per account and per network.
    */
   forget: (attempt: Try) => Promise<void>
   /** Reads the counter of an account. */

@@ -50,8 +50,8 @@ const maxVerifications = 3
 
 /**
  * Creates the login function used by the login page and the password grant. An unknown address, an account without a
- * password, a locked account and a wrong password give the same result after the same work (T-AUTH-03). A successful
- * login replaces an outdated hash.
+ * password, a locked account and a wrong password produce the same result after the same amount of work (T-AUTH-03). A
+ * successful login replaces an outdated hash.
  */
 export function createPasswordLogin({ db, sealer, passwords, tries, random, now, audit }: LoginOptions): Login {
   const devices = deviceTokens(sealer, random)

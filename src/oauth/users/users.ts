@@ -25,7 +25,7 @@ export interface UserPartsOptions {
   cost?: PasswordCost
 }
 
-/** The components that let users log in: password login, invitations and the page layout. */
+/** The components for logging in: password login, invitations and the page layout. */
 export interface UserParts {
   login: Login
   invitations: Invitations

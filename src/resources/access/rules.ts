@@ -4,7 +4,7 @@ import type { Condition } from '../conditions/condition.ts'
 import { conditionTest } from '../conditions/conditions.ts'
 import type { ConditionFields, ConditionRelations } from '../conditions/fields.ts'
 
-/** What is known about a caller: its client and, unless it is a machine client, its user. */
+/** The known facts about a caller: its client and, unless it is a machine client, its user. */
 export interface CallerFacts<Fields extends object = object, Role extends string = string> {
   user?: Readonly<
     Partial<Fields> & {

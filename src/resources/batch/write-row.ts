@@ -15,7 +15,7 @@ import { createInside, removeInside, reviseInside } from '../writes/inside.ts'
 import type { Values } from '../writes/row-writes.ts'
 import type { ItemWrite } from './items.ts'
 
-/** What a caller may do in a collection, evaluated before the transaction. */
+/** A caller's rights in a collection, evaluated before the transaction. */
 export interface Rights {
   access: RowAccess | undefined
   /**

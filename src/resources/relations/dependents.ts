@@ -163,7 +163,7 @@ export async function refuseLocked(
   })
 }
 
-/** Counts rows towards the limit. Throws RESOURCE_IN_USE if it is exceeded. */
+/** Counts rows toward the limit. Throws RESOURCE_IN_USE if the limit is exceeded. */
 function spend(removal: DeletionContext, rows: number): void {
   removal.left -= rows
   if (removal.left >= 0) return

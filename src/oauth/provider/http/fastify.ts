@@ -21,7 +21,7 @@ export interface MountOptions {
   scopes: Scopes
   /** The API's origin, if different from the issuer. */
   audience?: string
-  /** Called with each provider response, because such responses bypass the service's own policies. */
+  /** Called for each response of the provider, because such responses bypass the service's own policies. */
   answered?: (request: FastifyRequest, response: ResponseInfo) => void
 }
 
