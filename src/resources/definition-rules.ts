@@ -30,7 +30,7 @@ const operations = ['list', 'create', 'read', 'replace', 'patch', 'remove']
 const reservedPaths = [
   ...['api', 'oauth', 'docs', 'problems', 'livez', 'readyz', 'metrics', 'health', 'login', 'logout', 'account'],
   ...['reports', 'webhooks', 'audit', 'admin', 'openid', 'activity', 'deliveries', 'meta'],
-  // A resource with this name would have the table `resource_tables`, where the service records the declared tables.
+  // The table would be `resource_tables`, where the service records the declared tables.
   'tables',
 ]
 const reservedNouns = ['report', 'webhook']

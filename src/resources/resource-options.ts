@@ -56,8 +56,8 @@ export interface ResourceOptions<
    */
   sorts?: readonly (FieldOf<B> | NoInfer<Computed>)[]
   /**
-   * Fields whose values must be unique, individually or in combination as in `[['tenant', 'email']]`; text is compared
-   * without regard to case and Unicode form. Absent values never conflict.
+   * Fields whose values must be unique, alone or together as in `[['tenant', 'email']]`; text is compared without
+   * regard to case and Unicode form. An absent value equals no other.
    */
   unique?: readonly (FieldOf<B> | readonly [FieldOf<B>, FieldOf<B>, ...FieldOf<B>[]])[]
   /** The fields of a list item; by default, all fields that every caller can see. */

@@ -15,8 +15,8 @@ import { codecsOf } from './table.ts'
 export const [webhookSubscribers, streamSubscribers] = [1, 2]
 
 /**
- * Returns the SQL expressions that compute the flags of a change's subscribers, for each kind of change. They cover
- * webhooks and, if the database has no change numbers, event streams; otherwise, `withStreams` adds the streams.
+ * Returns SQL, for the statement of each change, that computes the flags of its subscribers: webhooks, and event
+ * streams if the database has no change numbers (see `withStreams`).
  */
 function subscribersOf({ changes }: Database, { noun }: Pick<Declaration, 'noun'>) {
   const webhooks = (change: string) =>

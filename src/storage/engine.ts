@@ -178,10 +178,7 @@ export interface Engine {
   isDuplicate: (error: unknown) => boolean
   /** The columns of the violated unique index; empty if the error does not name them. */
   duplicateColumns: (error: unknown) => string[]
-  /**
-   * True for errors caused by the state of the database, for example because it is full, locked, damaged or
-   * unreachable.
-   */
+  /** True for errors that occur because the database is, for example, full, locked, damaged or unreachable. */
   isUnavailable: (error: unknown) => boolean
   /** Statements that create the prerequisites of text indexes, and the error message if they fail. */
   textSearch: { statements: readonly string[]; errorMessage: string }

@@ -11,8 +11,8 @@ export interface ConditionField {
   schema: TSchema
   on: TestedColumn
   /**
-   * Set if the field has a case-folded companion column: for exact comparisons, the companion's index finds candidate
-   * rows, whose exact text is then compared.
+   * For exact comparisons: the case-folded companion column, if there is one. Its index finds candidate rows, whose
+   * exact text is then compared.
    */
   index?: TestedColumn
 }

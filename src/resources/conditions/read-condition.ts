@@ -94,10 +94,7 @@ function readRelation(
   return relatedTest(step, readMembers(value, path, depth + 1, { ...reading, fields, relations: {} }))
 }
 
-/**
- * Returns whether a member is a group. A field named `any` or `all` is never compared with a list, so a list always
- * means a group.
- */
+/** Distinguishes groups from fields named `any` or `all`, which are never compared with a list. */
 const isGroup = (name: string, value: unknown, fields: ConditionFields): name is 'any' | 'all' =>
   (name === 'any' || name === 'all') && (Array.isArray(value) || !Object.hasOwn(fields, name))
 
@@ -109,7 +106,7 @@ function readGroup(name: 'any' | 'all', value: unknown, path: string, depth: num
   return name === 'any' ? { any: tests } : allOf(tests)
 }
 
-/** Reads the comparison of a field: a value or an object of operators. */
+/** Reads what a field is compared with: a value or an object of operators. */
 function readField(field: ConditionField, value: unknown, path: string, reading: Reading): RowTest {
   const { errors } = reading
   if (Array.isArray(value)) return refuse(errors, path, 'cannot equal a list; use { in: [...] }')

@@ -86,7 +86,7 @@ async function checkChanged(served: Served, request: FastifyRequest): Promise<vo
 
 /** Reads a form's JSON part; returns an empty object if the first part is a file. */
 async function readBody({ fields }: FormTarget, request: FastifyRequest, body: Readable): Promise<unknown> {
-  // Ignore content if the operation takes no body.
+  // Content in a request that takes no body is ignored.
   if (request.routeOptions.config.parts === undefined) return undefined
   checkCoding(request.headers)
   const form: MultipartForm = { parts: readForm(request, body, fields.length + 1), first: undefined, received: [] }
@@ -94,8 +94,7 @@ async function readBody({ fields }: FormTarget, request: FastifyRequest, body: R
   const { value: first } = await form.parts.next()
   if (!first) throw new Problem('INVALID_INPUT', 'The form has no parts')
   if (first.name === jsonPart) return readJsonPart(request, first)
-  // Reject an unknown part here. Otherwise, a client that sends fields as parts would get an error about missing
-  // fields.
+  // A client that sends fields as parts gets an error about the part, not about missing fields.
   fieldOf(fields, first)
   form.first = first
   return {}

@@ -69,8 +69,8 @@ function digestOf(test: RowTest): string {
 }
 
 /**
- * Caches pages for all callers that can read the same rows. If a condition depends on the day, a page is valid only for
- * that day. If the resource has derived fields, caches no pages, because these fields may depend on the time.
+ * Caches pages for all callers that can read the same rows. If a condition depends on the day, a page is valid for that
+ * day only. If the resource has derived fields, caches no pages, because the fields may depend on the time.
  */
 export function cachedPages({ usesToday, derived }: DeclaredComputed, time: Time): CachedPages {
   const pages = pageCache()

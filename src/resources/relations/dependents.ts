@@ -66,10 +66,7 @@ const referring = ({ all, doomed }: DeletionContext, parent: Removable, ids: rea
       return { side, field, rows: () => ({ table: declaration.table, column, ids, idType, except: except() }) }
     })
 
-/**
- * Finds and locks the rows that `cascade` references delete together with the row. Throws RESOURCE_IN_USE if there are
- * too many.
- */
+/** Finds and locks the rows to delete together with the row. Throws RESOURCE_IN_USE if there are too many. */
 export async function findDoomed(removal: DeletionContext): Promise<void> {
   const { tx, engine, own, id, doomed } = removal
   const found: [Removable, RowId[]][] = [[own, [id]]]
@@ -163,7 +160,7 @@ export async function refuseLocked(
   })
 }
 
-/** Counts rows toward the limit. Throws RESOURCE_IN_USE if the limit is exceeded. */
+/** Counts rows towards the limit. Throws RESOURCE_IN_USE if it is exceeded. */
 function spend(removal: DeletionContext, rows: number): void {
   removal.left -= rows
   if (removal.left >= 0) return

@@ -50,8 +50,7 @@ export interface ReferenceCheck {
 }
 
 /**
- * The caller who deletes a row, the time (ISO 8601), and the rows of other collections that the caller can read
- * (undefined means all).
+ * Who deletes a row, when (ISO 8601), and which rows of other collections the caller can read (undefined means all).
  */
 export interface Deletion extends WriteBy {
   reach: Reach | undefined

@@ -18,9 +18,7 @@ export interface ChangeFeedOptions {
   verify: Verify
   /** Called with the errors of streams. */
   report: (error: unknown, what: string) => void
-  /**
-   * The maximum number of open streams per account in this process, and how long an interrupted stream can be resumed.
-   */
+  /** How many streams an account may have open in this process, and for how long a stream that ended can be resumed. */
   streams?: { perAccount: number; historySeconds: number }
 }
 

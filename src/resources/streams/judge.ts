@@ -109,7 +109,7 @@ async function readRule({ declaration, accessOf }: Served, request: FastifyReque
   return { read, isReadable, keys: access ? keysOf(read, access.fields, (field) => field) : [] }
 }
 
-/** Converts a filter to tests. Returns no test for a search (`contains`), which `searchOf` handles. */
+/** Converts a filter to a test; returns none for a search (`contains`), which `searchOf` handles. */
 function testOf(filter: Filter, fields: ConditionFields, { folded }: Declaration): ColumnTest[] {
   if (filter.op === 'contains') return []
   const { on } = fields[filter.field] as ConditionField

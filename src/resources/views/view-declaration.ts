@@ -61,7 +61,7 @@ export function viewDeclaration(own: Declaration, options: CheckedView): Declara
 const keyed = <V>(values: Readonly<Record<string, V>>, nameOf: (field: string) => string): Record<string, V> =>
   Object.fromEntries(Object.entries(values).map(([field, value]) => [nameOf(field), value]))
 
-/** Returns the column names of all members whose column is not named after them; undefined if there are none. */
+/** Returns the columns of the members that are not named after their column; undefined if there are none. */
 function columnsOf({ shownKinds, columns }: Declaration, { memberOf }: FieldNames) {
   const stored = Object.keys(shownKinds).map((field) => [memberOf(field), columnOfField(field, columns)] as const)
   if (columns?.createdBy !== undefined) stored.push(['createdBy', columns.createdBy])

@@ -16,8 +16,8 @@ interface Parts {
 }
 
 /**
- * Returns the collection's events, totals, locks, guard and hooks, adapted to the rows of a view. They still receive
- * rows with the collection's field names.
+ * Returns the collection's events, totals, locks, guard and hooks for use by a view. They still receive the
+ * collection's names.
  */
 export function viewParts(view: ViewOf<Declaration>, { announce, totals, lock, guard, hooks }: Parts): Parts {
   const { toOwn, toMembers, ownOf, collection } = view

@@ -118,7 +118,7 @@ async function ensureKeys(db: Database, masterKey: Uint8Array, options: SealerOp
   const found = await storedDataKeys(db.read)
   if (found.length > 0) return found
   const first = await firstKeys(db, masterKey, options).catch(async (error) => {
-    // Another process may have stored keys and encrypted secrets with them in the meantime.
+    // Another process may have stored keys in the meantime, and secrets encrypted with them.
     if ((await storedDataKeys(db.read)).length === 0) throw error
     return []
   })
@@ -155,9 +155,7 @@ async function firstKeys(
   return keys.map((key) => ({ ...key, bytes: derived[key.purpose] }))
 }
 
-/**
- * Returns true if the tables that get the first encrypted values or keyed digests of a new database are still empty.
- */
+/** Returns true if the tables that get the first encrypted values or keyed digests are all empty. */
 async function isNew({ read }: Database): Promise<boolean> {
   const { rows } = await sql<{ used: boolean | number }>`
     select exists (select 1 from signing_keys) or exists (select 1 from clients) or exists (select 1 from audit_entries)
