@@ -19,8 +19,8 @@ export type ReadHealth = () => Promise<HealthReport | null>
 
 const freshMs = 10_000
 /**
- * The time limit of all checks together. It exceeds that of one check: after a database check times out, the rest are
- * skipped.
+ * The time limit of all checks together. It is longer than that of one check, so that a report is sent even if a database
+ * check times out; the remaining database checks are then skipped.
  */
 const limitMs = 20_000
 

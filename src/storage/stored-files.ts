@@ -34,7 +34,7 @@ export const addUpload = (
       .execute(),
   )
 
-/** Extends an upload in progress. Returns false if it was abandoned. */
+/** Extends the deadline of an upload in progress. Returns false if the upload was abandoned. */
 export async function extendUpload({ write }: Database, key: string, nowMs: number): Promise<boolean> {
   const extended = await write((tx) =>
     tx

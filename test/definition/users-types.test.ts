@@ -23,29 +23,29 @@ describe('the types of plinth({ users, claims })', () => {
     collection({ ...notes, access: (caller) => caller.is('auditor') || { tenant: caller.claims.tenant } })
     collection({ ...notes, access: (caller) => caller.is('admin') || caller.is('user') })
     collection({ ...notes, set: { tenant: ({ caller }) => caller.claims.tenant } })
-    // @ts-expect-error No such role.
+    // @ts-expect-error an unknown role
     collection({ ...notes, access: (caller) => caller.is('auditer') })
-    // @ts-expect-error No such claim.
+    // @ts-expect-error an unknown claim
     collection({ ...notes, access: ({ claims }) => ({ tenant: claims.company }) })
-    // @ts-expect-error A claim of another type.
+    // @ts-expect-error a value of another type than the claim
     collection({ ...notes, access: ({ claims }) => ({ size: claims.tenant }) })
-    // @ts-expect-error Claims are not fields of the caller.
+    // @ts-expect-error claims are not fields of the caller
     collection({ ...notes, access: (caller) => ({ tenant: caller.tenant }) })
   })
 
   it('reject `claims` that use undeclared fields or roles, or values that may be absent', () => {
-    // @ts-expect-error No such field.
+    // @ts-expect-error an unknown field
     plinth({ users: { fields }, claims: ({ user }) => ({ tenant: user?.company }) })
-    // @ts-expect-error A machine client has no user.
+    // @ts-expect-error a machine client has no user
     plinth({ users: { fields }, claims: ({ user }) => ({ tenant: user.tenant }) })
-    // @ts-expect-error Without users, there are no fields.
+    // @ts-expect-error without fields of users, a caller has none
     plinth({ claims: ({ user }) => ({ tenant: user?.tenant }) })
-    // @ts-expect-error Roles without fields give users no fields.
+    // @ts-expect-error roles alone do not give users fields
     plinth({ users: { roles: ['member'] }, claims: ({ user }) => ({ tenant: user?.tenant }) })
     plinth({
       users: { fields },
       claims: ({ user }) => {
-        // @ts-expect-error Existing users may have no tenant.
+        // @ts-expect-error the tenant may be undefined
         const tenant: string | null = user ? user.tenant : null
         return { tenant }
       },
@@ -53,40 +53,40 @@ describe('the types of plinth({ users, claims })', () => {
     plinth({
       users: { fields },
       claims: ({ client }) => {
-        // @ts-expect-error A label may be absent.
+        // @ts-expect-error the label may be undefined
         const tenant: string = client.labels.tenant
         return { tenant }
       },
     })
-    // @ts-expect-error Not a declared role.
+    // @ts-expect-error an undeclared role
     plinth({ users: { roles: ['member'] }, claims: ({ user }) => ({ isAuditor: user?.role === 'auditor' }) })
-    // @ts-expect-error Not a declared role.
+    // @ts-expect-error an undeclared role
     plinth({ users: { roles: ['member'] }, claims: ({ user }) => ({ isAuditor: user?.roles.includes('auditor') }) })
-    // @ts-expect-error Claims are an object.
+    // @ts-expect-error claims must be an object
     plinth({ users: { fields }, claims: ({ user }) => user?.tenant })
   })
 
   it('reject invalid fields, roles and options', () => {
-    // @ts-expect-error No such field.
+    // @ts-expect-error an unknown field
     assert.throws(() => plinth({ users: { fields, own: ['company'] } }), DefinitionError)
-    // @ts-expect-error Only administrators set roles.
+    // @ts-expect-error only administrators may set roles
     assert.throws(() => plinth({ users: { fields, roles: ['member'], own: ['role'] } }), DefinitionError)
-    // @ts-expect-error Users log in with this address.
+    // @ts-expect-error users may not change the address with which they log in
     assert.throws(() => plinth({ users: { fields, own: ['email'] } }), DefinitionError)
-    // @ts-expect-error No such field.
+    // @ts-expect-error an unknown field
     assert.throws(() => plinth({ users: { fields, userinfo: ['company'] } }), DefinitionError)
-    // @ts-expect-error Not an object schema.
+    // @ts-expect-error the body must be an object schema
     assert.throws(() => plinth({ users: { fields: { tenant: Line(1, 40) } } }), DefinitionError)
-    // @ts-expect-error Not a list.
+    // @ts-expect-error an object instead of a list
     assert.throws(() => plinth({ users: { roles: 'member' } }), DefinitionError)
-    // @ts-expect-error No such option.
+    // @ts-expect-error an unknown option
     assert.throws(() => plinth({ users: { rolls: ['member'] } }), DefinitionError)
   })
 
   it('allow `users` and `claims` to be omitted', () => {
     const { collection } = plinth({ users: { fields, roles: ['member'] } })
     collection({ ...notes, access: (caller) => caller.is('member') })
-    // @ts-expect-error There are no claims.
+    // @ts-expect-error the definition has no claims
     collection({ ...notes, access: ({ claims }) => ({ tenant: claims.tenant }) })
     const { collection: plain, users, service } = plinth()
     plain({ ...notes, access: (caller) => caller.is('anything') })

@@ -145,25 +145,25 @@ describe('a condition', () => {
       { title: tenant, createdAt: { after: '2026-01-01' }, id: 7, tags: { null: false } },
     ]
     const invalid: Invoice[] = [
-      // @ts-expect-error: there is no such field
+      // @ts-expect-error: an unknown field
       { titel: 'A' },
-      // @ts-expect-error: it is text
+      // @ts-expect-error: the field is text
       { title: 1 },
-      // @ts-expect-error: it is not one of the values
+      // @ts-expect-error: a value outside of the enumeration
       { status: 'paid' },
-      // @ts-expect-error: it is not one of the values
+      // @ts-expect-error: a value outside of the enumeration
       { status: { in: ['draft', 'paid'] } },
-      // @ts-expect-error: an enumeration has no order
+      // @ts-expect-error: values of an enumeration have no order
       { status: { from: 'draft' } },
-      // @ts-expect-error: there is no such operator
+      // @ts-expect-error: an unknown operator
       { level: { min: 1 } },
-      // @ts-expect-error: numbers have no prefix
+      // @ts-expect-error: a number has no prefix
       { level: { prefix: '1' } },
-      // @ts-expect-error: a boolean has no order
+      // @ts-expect-error: booleans have no order
       { isOpen: { from: true } },
       // @ts-expect-error: lists cannot be compared
       { tags: ['a'] },
-      // @ts-expect-error: there is no such field in any place
+      // @ts-expect-error: an unknown field
       { any: [{ titel: 'A' }] },
     ]
     assert.deepEqual(

@@ -166,23 +166,23 @@ describe('the declaration of a decimal', () => {
   it('is type-checked', () => {
     // Never called: TypeScript checks this code (`npm run types`).
     const mistakes = () => {
-      // @ts-expect-error a decimal has a scale
+      // @ts-expect-error the scale is missing
       Decimal(12)
-      // @ts-expect-error the precision is a number
+      // @ts-expect-error the precision must be a number
       Decimal('12', 2)
-      // @ts-expect-error a number as default would have been rounded already
+      // @ts-expect-error the default must be text, because a number may already be rounded
       Decimal(12, 2, { default: 0.1 })
       // @ts-expect-error an unknown option
       Decimal(12, 2, { min: '0' })
-      // @ts-expect-error currency codes are upper case
+      // @ts-expect-error currency codes must be upper case
       Money('eur')
-      // @ts-expect-error bounds are strings
+      // @ts-expect-error bounds must be text
       Money('EUR', { minimum: 0 })
       const body = Type.Object({ amount: Decimal(12, 2), price: Type.Optional(Money('EUR')) })
-      // @ts-expect-error no such field
+      // @ts-expect-error an unknown field
       collection({ path: '/lines', noun: 'line', body, filters: ['amonut'] })
       const value: Type.Static<typeof body> = { amount: '1.00' }
-      // @ts-expect-error a decimal is a string
+      // @ts-expect-error decimals are text
       value.amount = 1
     }
     assert.equal(typeof mistakes, 'function')

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 
-// The headless shell needs three quarters of the CPU time.
+// The headless shell is preferred, because it needs a quarter less CPU time than Chromium itself.
 const installed = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'] as const
 const executablePath = process.env.CHROMIUM ?? installed.find((path) => existsSync(path)) ?? installed[1]
 

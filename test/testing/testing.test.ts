@@ -134,7 +134,7 @@ describe('testService', () => {
     assert.equal(tested.clock.now().toISOString(), '2026-01-03T12:00:00.000Z')
     assert.equal((await ada.get(`/v2/invoices/${id}`).expect(200)).overdue, true)
     await assert.rejects(tested.clock.set('2026-01-01'), /cannot be moved back from 2026-01-03T12:00:00.000Z/)
-    // @ts-expect-error: no such unit
+    // @ts-expect-error: an unknown unit of time
     await assert.rejects(tested.clock.advance('2 weeks'), /'2 weeks' is not a duration/)
   })
 
@@ -230,8 +230,8 @@ export async function types(
   tested: Invoicing & TestService<{ tenant: string | undefined }, 'member' | 'auditor' | 'admin' | 'user'>,
 ) {
   await testService(definition).then(({ as }) => as({ tenant: 'north' }))
-  // @ts-expect-error: the definition has no such claim
+  // @ts-expect-error: an unknown claim
   await tested.as({ tennant: 'north' })
-  // @ts-expect-error: the definition has no such role
+  // @ts-expect-error: an unknown role
   await tested.as({ tenant: 'north' }, { user: { role: 'manager' } })
 }

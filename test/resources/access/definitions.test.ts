@@ -108,21 +108,21 @@ describe('the `access` option', () => {
     claimed({ ...tag, body, access: () => ({ any: [{ other: { size: { from: 1 } } }, { upper: { noteId: 1 } }] }) })
     claimed({ ...tag, body, access: { read: () => ({ note: { any: [{ size: 1 }] } }), write: () => false } })
     claimed({ ...tag, body, access: { of: 'note' } })
-    // @ts-expect-error No such relation.
+    // @ts-expect-error an unknown relation
     claimed({ ...tag, body, access: () => ({ notes: { size: 1 } }) })
-    // @ts-expect-error No such field of the related row.
+    // @ts-expect-error an unknown field of the related row
     claimed({ ...tag, body, access: () => ({ note: { owner: 'north' } }) })
-    // @ts-expect-error A value of another type.
+    // @ts-expect-error a value of another type
     claimed({ ...tag, body, access: () => ({ note: { size: 'large' } }) })
-    // @ts-expect-error Not a value of the enumeration.
+    // @ts-expect-error a value outside of the enumeration
     claimed({ ...tag, body, access: () => ({ other: { state: 'lost' } }) })
-    // @ts-expect-error Conditions take one step.
+    // @ts-expect-error a condition cannot follow a second relation
     claimed({ ...tag, body, access: () => ({ upper: { note: { size: 1 } } }) })
-    // @ts-expect-error A relation is not compared with a value.
+    // @ts-expect-error a relation cannot be compared with a value
     claimed({ ...tag, body, access: () => ({ note: 7 }) })
-    // @ts-expect-error No such field in a group.
+    // @ts-expect-error an unknown field in a group
     claimed({ ...tag, body, access: () => ({ note: { any: [{ owner: 'north' }] } }) })
-    // @ts-expect-error `of` takes the relation, not the field.
+    // @ts-expect-error `of` needs the relation, not its field
     assert.throws(() => claimed({ ...tag, body, access: { of: 'noteId' } }), DefinitionError)
   })
 
@@ -132,33 +132,33 @@ describe('the `access` option', () => {
       ...notes,
       access: (caller) => caller.is('admin') || { any: [{ size: { from: 1 } }, { createdBy: caller.id }] },
     })
-    // @ts-expect-error No such field.
+    // @ts-expect-error an unknown field
     claimed({ ...notes, access: () => ({ owner: 'north' }) })
-    // @ts-expect-error No such field in a group.
+    // @ts-expect-error an unknown field in a group
     claimed({ ...notes, access: () => ({ any: [{ owner: 'north' }] }) })
-    // @ts-expect-error No such claim.
+    // @ts-expect-error an unknown claim
     claimed({ ...notes, access: ({ claims }) => ({ tenant: claims.company }) })
-    // @ts-expect-error A claim of another type.
+    // @ts-expect-error a value of another type than the claim
     claimed({ ...notes, access: ({ claims }) => ({ size: claims.tenant }) })
-    // @ts-expect-error A value of another type.
+    // @ts-expect-error a value of another type
     claimed({ ...notes, access: () => ({ size: 'large' }) })
-    // @ts-expect-error Not a value of the enumeration.
+    // @ts-expect-error a value outside of the enumeration
     claimed({ ...notes, access: () => ({ state: 'lost' }) })
-    // @ts-expect-error No such operator.
+    // @ts-expect-error an unknown operator
     claimed({ ...notes, access: () => ({ size: { above: 1 } }) })
-    // @ts-expect-error An operator of text.
+    // @ts-expect-error an operator that only text has
     claimed({ ...notes, access: () => ({ size: { prefix: '1' } }) })
-    // @ts-expect-error A list needs `in`.
+    // @ts-expect-error a list of values needs the operator `in`
     claimed({ ...notes, access: () => ({ state: ['open'] }) })
-    // @ts-expect-error Rules are synchronous.
+    // @ts-expect-error rules cannot be asynchronous
     claimed({ ...notes, access: async () => true })
-    // @ts-expect-error Neither a boolean nor a condition.
+    // @ts-expect-error neither a boolean nor a condition
     claimed({ ...notes, access: () => 'tenant' })
-    // @ts-expect-error Both rules are needed.
+    // @ts-expect-error both rules must be present
     assert.throws(() => claimed({ ...notes, access: { read: () => true } }), DefinitionError)
-    // @ts-expect-error There are no claims without plinth().
+    // @ts-expect-error without plinth(), there are no claims
     collection({ ...notes, access: ({ claims }) => ({ tenant: claims.tenant }) })
-    // @ts-expect-error Claims are an object.
+    // @ts-expect-error claims must be an object
     plinth({ claims: () => 'north' })
   })
 })

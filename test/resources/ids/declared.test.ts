@@ -25,7 +25,7 @@ const numbered = { path: '/notes', noun: 'note', body } as const
 
 describe('the `ids` option', () => {
   it('is refused if it is neither integer nor uuid', () => {
-    // @ts-expect-error not a type of ids
+    // @ts-expect-error an unknown type of ids
     const declare = () => collection({ ...numbered, ids: 'uuids', locked: { name: 'a' } })
     assert.throws(declare, new DefinitionError(["/notes: ids must be one of integer, uuid, not 'uuids'"]))
   })

@@ -30,11 +30,11 @@ export function typed() {
   })
   // @ts-expect-error a renamed field is unknown
   collection({ ...declared, migrate: { renamed: { referenz: 'number' } } })
-  // @ts-expect-error an earlier name is no name
+  // @ts-expect-error an earlier name must be a name
   collection({ ...declared, migrate: { renamed: { reference: 7 } } })
   // @ts-expect-error a filled field is unknown
   collection({ ...declared, migrate: { fill: { curency: 'EUR' } } })
-  // @ts-expect-error a constant is none of the choices
+  // @ts-expect-error the constant is not one of the choices
   collection({ ...declared, migrate: { fill: { currency: 'GBP' } } })
   // @ts-expect-error a function returns another type
   collection({ ...declared, migrate: { fill: { code: (row) => row.id } } })

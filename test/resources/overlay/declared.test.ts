@@ -17,13 +17,13 @@ export function typed() {
   collection({ ...declared, access: () => true, columns: { createdBy: 'made_by' } })
   // @ts-expect-error the body has no such field
   collection({ ...declared, columns: { titel: 'book_title' } })
-  // @ts-expect-error a column name is text
+  // @ts-expect-error a column name must be text
   collection({ ...declared, columns: { title: 7 } })
-  // @ts-expect-error the primary key has no other name
+  // @ts-expect-error the column of the primary key cannot be renamed
   collection({ ...declared, columns: { id: 'book_id' } })
-  // @ts-expect-error a table name is text
+  // @ts-expect-error a table name must be text
   collection({ ...declared, table: 7 })
-  // @ts-expect-error columns is not a list
+  // @ts-expect-error `columns` must be an object, not a list
   collection({ ...declared, columns: ['book_title'] })
 }
 

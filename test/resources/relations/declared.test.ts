@@ -127,22 +127,22 @@ describe('relations', () => {
 
 // Type-checked but never run: an invalid reference is a type error.
 export const wrong = [
-  // @ts-expect-error a collection, or 'self'
+  // @ts-expect-error text other than 'self' instead of a collection
   () => Ref('customers'),
-  // @ts-expect-error not the path
+  // @ts-expect-error a path instead of a collection
   () => Ref('/customers'),
-  // @ts-expect-error not the body
+  // @ts-expect-error a body instead of a collection
   () => Ref(Type.Object({})),
-  // @ts-expect-error one of three rules
+  // @ts-expect-error an unknown rule for deletions
   () => Ref(customers, { onDelete: 'drop' }),
-  // @ts-expect-error no such option
+  // @ts-expect-error an unknown option
   () => Ref(customers, { ondelete: 'cascade' }),
   () =>
     collection({
       path: '/invoices',
       noun: 'invoice',
       body: Type.Object({ customerId: Ref(customers) }),
-      // @ts-expect-error the field is customerId
+      // @ts-expect-error the field is named customerId
       filters: ['customer'],
     }),
 ]
@@ -150,5 +150,5 @@ export const wrong = [
 /** The type of a reference includes its collection, with the fields of that collection. */
 type Referred = ReturnType<typeof Ref<typeof customers>>['~reference']['to']
 export const body: Referred['declaration']['body'] = customers.declaration.body
-// @ts-expect-error a customer has no such field
+// @ts-expect-error an unknown field of the customer
 export const unknownField = body.properties.title
