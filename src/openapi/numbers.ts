@@ -1,4 +1,4 @@
-/** Keywords with arbitrary data as their values; members of these values are not keywords. */
+/** JSON Schema keywords with data as their values; the members of these values are not keywords. */
 const data: ReadonlySet<string> = new Set(['example', 'examples', 'default', 'enum', 'const'])
 
 const maxInt32 = 2 ** 31 - 1

@@ -96,7 +96,7 @@ function requestBodyOf({ schema, config }: Route, replacement: Schema | undefine
   return { required: !config.bodyOptional, content }
 }
 
-/** Returns a multipart form: one part with the body as JSON, in one of these media types, and the file parts. */
+/** Returns a multipart form: a JSON part with the body, in one of the media types `types`, and the file parts. */
 function formOf(
   files: Readonly<Record<string, readonly string[]>>,
   { body, isRequired }: { body: Schema; isRequired: boolean },

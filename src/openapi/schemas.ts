@@ -13,7 +13,7 @@ export interface MediaType {
   schema?: Schema
   example?: unknown
   examples?: Record<string, { value: unknown }>
-  /** The media types of the parts of a form. */
+  /** The accepted media types of each part of a form. */
   encoding?: Readonly<Record<string, { contentType: string }>>
 }
 

@@ -43,7 +43,7 @@ export interface LimiterOptions extends ThrottleOptions {
 export interface Limiter {
   rules: LimitRules
   admit: (request: FastifyRequest, reply: FastifyReply, done: AdmissionContext['done']) => void
-  /** Counts more calls of an admitted request. If a limit is exceeded, rejects with the problem. */
+  /** Counts additional calls for an admitted request. Rejects with a `Problem` if a limit is exceeded. */
   admitMore: (request: FastifyRequest, reply: FastifyReply, calls: number) => Promise<void>
   /** Refunds an admitted request's quotas, or only its report quota, and updates the quota headers. */
   refund: (request: FastifyRequest, reply: FastifyReply, what?: 'all' | 'report') => void

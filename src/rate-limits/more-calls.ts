@@ -3,8 +3,8 @@ import { type AdmissionContext, type Parts, refund } from './context.ts'
 type Admit = (parts: Parts, context: AdmissionContext) => void
 
 /**
- * Counts more calls of an admitted request, without delaying it. If one of them exceeds a limit, refunds the quotas of
- * the request and of all its calls, and rejects with the problem.
+ * Counts additional calls for an admitted request, such as a batch, without delaying it. If a call exceeds a limit,
+ * refunds the quotas of the request and of all additional calls, and rejects with the problem.
  */
 export async function admitMore(
   parts: Parts,

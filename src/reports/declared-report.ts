@@ -9,7 +9,7 @@ import type { RowTest } from '../storage/rows/row-test.ts'
 import type { AggregateReadOptions } from '../storage/snapshots/aggregate-read.ts'
 import type { ReportColumn } from './formats/format.ts'
 
-/** The parameters of a report request, by the names that its report type declares. */
+/** The parameter values of a report request, by parameter name. */
 export type DeclaredValues = Readonly<Record<string, unknown>>
 
 /**

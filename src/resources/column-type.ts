@@ -18,7 +18,7 @@ export interface Shape {
   '~file'?: unknown
 }
 
-/** The lists of fields in a declaration. */
+/** The declaration options that list fields. */
 export type FieldList = 'filters' | 'ranges' | 'search' | 'sorts' | 'unique'
 
 /** How the values of a field are stored, queried and reported. */
@@ -31,7 +31,7 @@ export interface ColumnType {
   sql: SqlType
   /** Converts values to and from their stored form, if that differs from the JSON value. */
   codec?: Codec | ((schema: TSchema) => Codec)
-  /** Returns the name to record for a type whose stored form depends on the schema; by default, the key of the type. */
+  /** Returns the type's name in the database, if the stored form depends on the schema; by default, the type's key. */
   recordedAs?: (schema: TSchema) => string
   /** Normalizes a value before it is stored. */
   normalize?: (value: unknown) => unknown
@@ -39,7 +39,7 @@ export interface ColumnType {
   storable?: (schema: TSchema) => TSchema
   /** True if values are compared without regard to case and Unicode form, in a companion column. */
   folded?: true
-  /** The lists that can include fields of this type. */
+  /** The options that can list fields of this type. */
   lists: readonly FieldList[]
   /**
    * Returns the naming scheme of range parameters: `minX` and `maxX` (numeric), or `xAfter` and `xBefore`

@@ -34,7 +34,7 @@ export const tokenRequest: Schema = {
   examples: [{ grant_type: 'client_credentials' }],
 }
 
-/** The form fields of a request that submits a token. */
+/** The form fields of an introspection or revocation request. */
 export const tokenForm: Schema = {
   ...object(
     {

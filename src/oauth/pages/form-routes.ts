@@ -69,7 +69,7 @@ const expired = 'This sign-in is already complete or took too long. Go back to t
 export const sessionNotFound = (cause: unknown) => new Problem('INVALID_INPUT', expired, { cause })
 
 function visible(error: unknown, isUnavailable: (error: unknown) => boolean): Problem {
-  // Compared by name, because its class would load oidc-provider before the first request needs it.
+  // Compared by name, because importing the class would load oidc-provider before the first request needs it.
   if (error instanceof Error && error.name === 'SessionNotFound') return sessionNotFound(error)
   return toProblem(error, { isUnavailable })
 }

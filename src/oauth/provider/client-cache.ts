@@ -29,7 +29,7 @@ const maxSecrets = 1_000
 
 /**
  * Compares the digest of a presented secret with the stored digest. Caches a correct secret until the stored digest
- * changes, so that later checks need no digest.
+ * changes, so that later requests skip the hashing.
  */
 export function cacheSecretChecks({ Client: clients }: Provider, sealer: Sealer): void {
   const proven = new Map<string, { storedDigest: string; secret: Buffer }>()

@@ -87,7 +87,7 @@ export const OfUser = Type.Object({
   id: Type.Integer({ minimum: 1, description: 'The id of the user', examples: [1] }),
 })
 
-/** Routes for user accounts: they list, read, lock and unlock accounts, and change roles. */
+/** Routes that list, read, lock and unlock user accounts, and change their roles. */
 export const accountRoutes: Plugin = async (app, options) => {
   for (const routes of [listing, reading, changing]) await routes(app, options)
 }

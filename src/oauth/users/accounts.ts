@@ -73,8 +73,8 @@ export async function isActiveAdministrator(tx: Queryable, userId: number): Prom
 }
 
 /**
- * A transaction that removes an administrator locks this row before it checks whether another one is left, so that no
- * two transactions check concurrently.
+ * Locked by every transaction that removes an administrator, before it checks whether another one is left. This
+ * prevents concurrent checks.
  */
 const administratorLock = { name: 'administrators', value: '' }
 
@@ -112,7 +112,9 @@ export async function openAccount(tx: Queryable, userId: number, role: Role | un
   await endAccess(tx, userId, nowMs)
 }
 
-/** Stores a password hash, ends the user's logins and tokens, and deletes the consents and any open invitation. */
+/**
+ * Stores a password hash, ends the user's logins, revokes the tokens, and deletes the consents and any open invitation.
+ */
 export async function setPasswordHash(tx: Queryable, userId: number, passwordHash: string, nowMs: number) {
   const passwordChangedAt = new Date(nowMs).toISOString()
   await tx.updateTable('accounts').set({ passwordHash, passwordChangedAt }).where('userId', '=', userId).execute()

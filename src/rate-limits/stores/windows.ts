@@ -84,7 +84,7 @@ interface Row {
   expire: number
 }
 
-/** Creates a counter for the embedded database, because rate-limiter-flexible does not support its single writer. */
+/** Creates a counter for the embedded database, whose single writer rate-limiter-flexible cannot use. */
 function rowLimiter(db: Database, now: () => number): WindowCounter {
   const text = sql<Row>`
     insert into limit_windows (key, points, expire) values (${''}, ${0}, ${0})

@@ -23,7 +23,7 @@ export const csv: ReportFormat = {
   },
 }
 
-/** Yields the same file as `render`, from CSV records written by the database or from rows. */
+/** Yields the same file as `render`, but also accepts CSV records written by the database. */
 export async function* csvFile(
   columns: readonly ReportColumn[],
   blocks: AsyncIterable<CsvBlock | unknown[][]>,

@@ -75,7 +75,7 @@ function targetOf(served: Served): Target {
   const known = {
     POST: creation,
     PUT: replacement,
-    // Values are not checked, because a patch may contain any part of a value.
+    // Only the names are checked, because a patch may contain any part of a value.
     PATCH: { properties: Object.fromEntries(Object.keys(patchable.properties).map((name) => [name, {}])) },
     DELETE: {},
   }

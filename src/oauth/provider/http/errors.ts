@@ -18,7 +18,7 @@ export type RenderError = (ctx: KoaContextWithOIDC, error: ErrorOut) => void
 
 /**
  * Returns a function that renders errors as JSON (RFC 6749 §5.2), or as HTML at endpoints that users open in a browser.
- * An internal error with status 503 becomes `temporarily_unavailable`, whose page tries a GET request again.
+ * An internal error with status 503 becomes `temporarily_unavailable`, and its page retries a GET request.
  */
 export function errorRenderer(frame: Frame): RenderError {
   return (ctx, error) => {
