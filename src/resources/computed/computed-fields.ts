@@ -32,7 +32,7 @@ const totalsOf = ({ computed = {} }: ComputedDeclaration): DeclaredTotal[] =>
 const readOnly = { readOnly: true }
 
 /**
- * Returns the body of representations, and the column types of its fields except the derived ones. Returns both
+ * Returns the schema of representations, and the column types of all its fields except derived ones. Returns both
  * unchanged if there are no computed or derived fields.
  */
 export function shownOf(body: TObject, kinds: Shown['shownKinds'], declared: ComputedDeclaration): Shown {

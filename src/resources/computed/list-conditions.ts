@@ -7,7 +7,7 @@ import type { DeclaredComputed } from './options.ts'
 import type { Time } from './present.ts'
 
 /**
- * Rewrites filters on computed conditions (such as `overdue=true`) as the conditions themselves, or as their negation.
+ * Replaces filters on computed conditions, such as `overdue=true`, with the conditions themselves or their negation.
  */
 export interface ListConditions {
   resolve: (test: RowTest) => RowTest
