@@ -44,6 +44,7 @@ import { webhookStatistics } from './migrations/0042-webhook-statistics.ts'
 import { declaredJobs } from './migrations/0044-declared-jobs.ts'
 import { storedFiles } from './migrations/0047-stored-files.ts'
 import { rowChanges } from './migrations/0049-row-changes.ts'
+import { unusedIndexes } from './migrations/0050-unused-indexes.ts'
 import { labelOf } from './resource-tables/history.ts'
 import { type PreparedMigration, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
 import { refuseOtherIds } from './resource-tables/mismatch.ts'
@@ -96,6 +97,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0044-declared-jobs', declaredJobs],
   ['0047-stored-files', storedFiles],
   ['0049-row-changes', rowChanges],
+  ['0050-unused-indexes', unusedIndexes],
 ]
 
 /** The names of all migrations in this release. */
