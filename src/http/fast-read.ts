@@ -31,15 +31,15 @@ export function isUnconditionalRead(request: FastifyRequest): boolean {
  * Responds without the `conditional` policy to requests for which `isUnconditionalRead` is true: 304 if the client already
  * has the representation, otherwise 200.
  */
-export function sendRepresentation(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { etag, lastModified, text }: Representation,
-) {
-  if (isUnchanged(request, etag, undefined)) {
-    reply.code(304).header('etag', clientTag(request, etag) ?? etag)
-    return reply.send()
-  }
+export function sendRepresentation(request: FastifyRequest, reply: FastifyReply, representation: Representation) {
+  const { etag } = representation
+  if (!isUnchanged(request, etag, undefined)) return sendWhole(reply, representation)
+  reply.code(304).header('etag', clientTag(request, etag) ?? etag)
+  return reply.send()
+}
+
+/** Responds with a representation and its validators, without the `conditional` policy. */
+export function sendWhole(reply: FastifyReply, { etag, lastModified, text }: Representation) {
   reply.header('etag', etag).header('last-modified', lastModified)
   return reply.header('content-type', 'application/json; charset=utf-8').send(text)
 }

@@ -4,20 +4,19 @@ import { Fields } from '../http/pagination.ts'
 import { mergePatch } from '../http/policies/body-parsing.ts'
 import type { ProblemCode } from '../http/problems/problem.ts'
 import { capital } from '../openapi/schemas.ts'
-import type { Row } from '../storage/rows/rows.ts'
 import { patchOf } from './constraints/kept-fields.ts'
 import type { CollectionOperation, Declaration, Served } from './declaration.ts'
 import { idParams } from './id-types.ts'
 import { lister } from './list.ts'
 import { listQuerySchema, listRulesOf } from './list-parameters.ts'
-import { cachedRows, read, readAllowed } from './reads/read.ts'
+import { cachedRows, read, readAllowed, sendChanged } from './reads/read.ts'
 import { expandParameter } from './relations/expand.ts'
 import { linksOf, nestedList } from './relations/nested-list.ts'
 import { isReadable } from './relations/relations.ts'
 import { listItemSerializer, representation } from './representation.ts'
 import { servedResource } from './serve.ts'
 import { listOrStream, rowOrStream, streamConfig } from './streams/routes.ts'
-import type { BodyRequest, RowRequest } from './writes/change.ts'
+import type { BodyRequest, ChangedRow, RowRequest } from './writes/change.ts'
 import { create, patch, readableReplay, removeRow, replace } from './writes/writes.ts'
 
 /** Returns the options that all routes of a resource have, such as URL, scope, cacheability and operation id. */
@@ -136,7 +135,10 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
 const changesWithTime = ({ computed }: Declaration) =>
   computed.usesToday || Object.values(computed.derived).some(({ usesClock }) => usesClock)
 
-const write: Record<'replace' | 'patch', (served: Served, request: BodyRequest) => Promise<Row>> = { replace, patch }
+const write: Record<'replace' | 'patch', (served: Served, request: BodyRequest) => Promise<ChangedRow>> = {
+  replace,
+  patch,
+}
 
 /** Returns the route of PUT or PATCH, which responds with the changed resource and its new validators. */
 function changes(served: Served, operation: keyof typeof write, method: string, verb: string, body: TSchema) {
@@ -150,7 +152,7 @@ function changes(served: Served, operation: keyof typeof write, method: string, 
       ...(operation === 'patch' ? { accepts: [mergePatch], members } : { accepts: [] }),
     },
     schema: { ...about, body, response: { 200: wholeOf(served) } },
-    handler: async (request: FastifyRequest) =>
-      served.serialize(await write[operation](served, request as BodyRequest), request),
+    handler: async (request: FastifyRequest, reply: FastifyReply) =>
+      sendChanged(served, request as RowRequest, reply, await write[operation](served, request as BodyRequest)),
   }
 }

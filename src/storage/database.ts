@@ -85,6 +85,11 @@ export interface ChangeTracker {
   lastOf: (table: string) => number
   /** Returns the number of the last transaction that may have changed or removed a row. */
   lastOfRow: (table: string, id: RowId) => number
+  /**
+   * Returns the number that a row changed by the open transaction gets when the transaction is committed. If the
+   * transaction changes the row again, the row gets a higher number.
+   */
+  pending: () => number
 }
 
 /** A database that is open for reading only. */

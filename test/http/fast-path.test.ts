@@ -83,11 +83,36 @@ onSqlite((engine) => {
       assert.equal(await isFast(get('/products/1', bearer), 2), true)
     })
 
-    it('200 with the new content after a change', async () => {
+    it('200 with the new content after a change, without reading the row again', async () => {
       await put(1, 7)
-      assert.deepEqual(await areFast(get('/products/1', bearer), get('/products/1', bearer)), [false, true])
+      assert.deepEqual(await areFast(get('/products/1', bearer), get('/products/1', bearer)), [true, true])
       const [[response]] = await pair.send(1, get('/products/1', bearer))
       assert.match(String(response), /\r\netag: "2"\r\n.*"price":7/s)
+    })
+
+    it('200 with the last of several changes in one commit', async () => {
+      for (let round = 0; round < 20; round++) {
+        const payload = { price: round }
+        const patch = () => pair.inject({ method: 'PATCH', url: '/products/1', token: 'reader', payload })
+        await Promise.all([put(1, 100 + round), patch(), put(1, 200 + round), patch()])
+        await isFast(get('/products/1', bearer))
+        const [[response]] = await pair.send(1, get('/products/1', bearer))
+        assert.match(String(response), new RegExp(`"price":${round},`))
+      }
+    })
+
+    it('404 after a change and a deletion in one commit', async () => {
+      const product = { method: 'POST', url: '/products', token: 'reader', payload: { name: 'Pén', price: 1 } } as const
+      await pair.inject(product)
+      const url = '/products/4'
+      await areFast(get(url, bearer), get(url, bearer))
+      const payload = { name: 'Pén', price: 2 }
+      await Promise.all([
+        pair.inject({ method: 'PUT', url, token: 'reader', payload }),
+        pair.inject({ method: 'DELETE', url, token: 'reader' }),
+      ])
+      const [[response]] = await pair.send(1, get(url, bearer))
+      assert.equal(statusOf(response), 404)
     })
 
     it('404 after a deletion', async () => {

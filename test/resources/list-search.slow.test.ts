@@ -139,6 +139,7 @@ forEachEngine((engine) => {
     }
     const holds = ({ title, text: more = '' }: Note, text: string) =>
       [title, more].some((field) => caseFold(field).includes(caseFold(text)))
+    const usesIndex = (text: string) => / match /.test(text)
     const isCaughtUp = async () => {
       const { rows } = await sql<{ left: number }>`
         select (select count(*) from search_changes) + (select max(id) from ${sql.table(table)}) -
@@ -180,7 +181,12 @@ forEachEngine((engine) => {
         const note = { title: `Needle ${count % 4}`, text: `Hay ${count}`, kind: count % 2 === 1 ? 'odd' : 'even' }
         there.push((await send('POST', '/notes', note)) as Note)
       }
-      if (engine.name === 'sqlite') for (let n = 0; !(await isCaughtUp()); n++) await search(`nothing ${n}`)
+      // The thread commits the index after its progress is stored. Until then, searches do not use the index.
+      const isIndexed = async () => (await isCaughtUp()) && matched.some(usesIndex)
+      for (let n = 0; engine.name === 'sqlite' && !(await isIndexed()); n++) {
+        matched.length = 0
+        await search(`nothing ${n}`)
+      }
       matched.length = 0
       const expected = there.filter((note) => holds(note, 'needle'))
       assert.deepEqual(await search('NEEDLE'), expected)
@@ -191,7 +197,7 @@ forEachEngine((engine) => {
       const headers = { prefer: 'count=exact' }
       const counted = await service.send({ url: '/notes?q=needle&kind=even', scopes, headers })
       assert.equal(counted.headers['x-total-count'], '6')
-      if (engine.name === 'sqlite') assert.ok(matched.filter((text) => / match /.test(text)).length >= 6)
+      if (engine.name === 'sqlite') assert.ok(matched.filter(usesIndex).length >= 6)
     })
   })
 })

@@ -131,6 +131,31 @@ onSqlite((engine) => {
       assert.equal((await db.read.selectFrom('products').select('name').where('id', '=', 1).execute())[0]?.name, 'Lamp')
     })
 
+    /** Changes a row, and runs another change in the same commit; returns whether the row is reported as changed since. */
+    const isOutdated = async (other: (tx: Queryable) => Promise<unknown>) => {
+      const renamed = async (tx: Queryable) => {
+        await rename(tx, [1])
+        return changes.pending()
+      }
+      const [asOf] = await Promise.all([db.write(renamed), db.write(other)])
+      return changes.lastOfRow('products', 1) > asOf
+    }
+
+    it('reports no change of a row since its only change in a commit', async () => {
+      assert.equal(await isOutdated(async () => {}), false)
+      assert.equal(await isOutdated((tx) => rename(tx, [2])), false)
+    })
+
+    for (const [name, other] of [
+      ['a second change', (tx: Queryable) => rename(tx, [1])],
+      ['a deletion', (tx: Queryable) => tx.deleteFrom('products').where('id', '=', 1).returning('id').execute()],
+      ['a change that returns no ids', (tx: Queryable) => sql`update products set price = 2`.execute(tx)],
+      ['a change of the schema', (tx: Queryable) => sql`create table added (id integer)`.execute(tx)],
+    ] as const)
+      it(`reports a change of a row since its first change in a commit after ${name}`, async () => {
+        assert.equal(await isOutdated(other), true)
+      })
+
     it('reports a changed row by the time the write resolves', async () => {
       const asOf = changes.last()
       let atAcknowledgement = 0

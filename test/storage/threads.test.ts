@@ -32,8 +32,8 @@ onSqlite((engine) => {
     const writer = async (thread: number, names: string[], id: number | null = null): Promise<number> => {
       const workerData: WriterData = { url: place.url, memory, thread, names, id }
       const worker = new Worker(new URL('writer-thread.ts', import.meta.url), { workerData })
-      const [commits] = await once(worker, 'message')
-      await once(worker, 'exit')
+      // Both events can occur in the same iteration of the event loop.
+      const [[commits]] = await Promise.all([once(worker, 'message'), once(worker, 'exit')])
       return commits
     }
     const commitsInFile = async () => {

@@ -1,13 +1,13 @@
 import type { FastifyReply } from 'fastify'
 import type { CachedResponses } from '../../http/fast-path/cached-response.ts'
-import { isUnconditionalRead, representationOf, sendRepresentation } from '../../http/fast-read.ts'
+import { isUnconditionalRead, representationOf, sendRepresentation, sendWhole } from '../../http/fast-read.ts'
 import { callerOf } from '../../http/policies/authenticate.ts'
 import type { Versioned } from '../../http/policies/conditional.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import type { Served } from '../declaration.ts'
 import { idTypes } from '../id-types.ts'
 import { expandOf, readExpanded } from '../relations/read-expanded.ts'
-import { notFound, type RowRequest, readableRow } from '../writes/change.ts'
+import { type ChangedRow, notFound, type RowRequest, readableRow } from '../writes/change.ts'
 
 /** Returns true if representations may depend on the time. They are then not cached. */
 const isTimed = ({ declaration: { computed } }: Served) =>
@@ -50,6 +50,24 @@ export function read(served: Served, request: RowRequest, reply: FastifyReply): 
   if (found instanceof Promise) return found.then(respond)
   respond(found)
   return undefined
+}
+
+/**
+ * Responds to the change of a row with its new representation. If the row is cached, caches this representation, so
+ * that the next read need not read the row.
+ */
+export function sendChanged(
+  served: Served,
+  request: RowRequest,
+  reply: FastifyReply,
+  { row, asOf }: ChangedRow,
+): Versioned | FastifyReply {
+  const resource = served.serialize(row, request)
+  // The policies `prefer` and `conditional` handle the other responses.
+  if (asOf === undefined || isTimed(served) || request.preferences?.return) return resource
+  const built = representationOf(resource, (value) => reply.serialize(value) as string)
+  if (!served.declaration.hides) served.representations.replace(request.params.id, built, asOf)
+  return sendWhole(reply, built)
 }
 
 /** Reads a row under access rules. Throws RESOURCE_NOT_FOUND if it does not exist or the caller may not read it. */

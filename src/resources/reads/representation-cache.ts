@@ -8,11 +8,16 @@ export interface Representations {
   get: (id: RowId) => Representation | undefined
   /** Caches a representation. Its row must have been read in the current iteration of the event loop. */
   set: (id: RowId, representation: Representation) => void
+  /**
+   * Replaces the cached representation of a changed row; does nothing if none is cached. `asOf` is the number of the
+   * change (`ChangeTracker.pending`).
+   */
+  replace: (id: RowId, representation: Representation, asOf: number) => void
 }
 
 /** A cached representation has about 200 characters of header fields in addition to its text. */
 const [maxCharacters, fieldCharacters] = [8_000_000, 200]
-const noCache: Representations = { get: () => undefined, set: () => {} }
+const noCache: Representations = { get: () => undefined, set: () => {}, replace: () => {} }
 
 /**
  * Caches about eight megabytes of representations, each until its row changes. Without `changes`, nothing is cached.
@@ -26,6 +31,15 @@ export function representationCache(table: string, changes: ChangeTracker | null
     if (entry) characters -= entry.representation.text.length + fieldCharacters
     cached.delete(id)
   }
+  const store = (id: RowId, representation: Representation, asOf: number) => {
+    remove(id)
+    cached.set(id, { representation, asOf })
+    characters += representation.text.length + fieldCharacters
+    for (const oldest of cached.keys()) {
+      if (characters <= maxCharacters) break
+      remove(oldest)
+    }
+  }
   return {
     get: (id) => {
       const entry = cached.get(id)
@@ -35,14 +49,9 @@ export function representationCache(table: string, changes: ChangeTracker | null
       entry.asOf = last
       return entry.representation
     },
-    set: (id, representation) => {
-      remove(id)
-      cached.set(id, { representation, asOf: changes.last() })
-      characters += representation.text.length + fieldCharacters
-      for (const oldest of cached.keys()) {
-        if (characters <= maxCharacters) break
-        remove(oldest)
-      }
+    set: (id, representation) => store(id, representation, changes.last()),
+    replace: (id, representation, asOf) => {
+      if (cached.has(id)) store(id, representation, asOf)
     },
   }
 }

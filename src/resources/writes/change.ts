@@ -65,11 +65,22 @@ type AfterUpdate = (tx: Queryable, now: string) => Promise<unknown>
 export const rowPrecondition = ({ precondition, access }: ChangeTerms) =>
   access ? { ...precondition, passes: access.write } : precondition
 
+/** A row after its change, and the number of the change (`ChangeTracker.pending`) if the engine numbers changes. */
+export interface ChangedRow {
+  row: Row
+  asOf: number | undefined
+}
+
 /**
  * Changes a row that meets the conditions in `terms`. Throws 404, 403 or 412 if there is no such row, and 409 if the
  * row is locked.
  */
-export async function change(served: Served, request: RowRequest, values: Values, terms: ChangeTerms): Promise<Row> {
+export async function change(
+  served: Served,
+  request: RowRequest,
+  values: Values,
+  terms: ChangeTerms,
+): Promise<ChangedRow> {
   const { id } = request.params
   const now = new Date(served.now()).toISOString()
   const caller = authorOf(request)
@@ -83,7 +94,7 @@ export async function change(served: Served, request: RowRequest, values: Values
       if (row) await afterUpdate?.(tx, now)
       const about = { id, fields: recorded, values, caller, actor: auditActor(request) }
       if (row && recorded.length > 0) await served.guard?.record?.(tx, about)
-      return row
+      return row && { row, asOf: served.rows.changes?.pending() }
     })
   const attempted = async () => {
     const row = await served.rows.find(id)
@@ -114,7 +125,7 @@ export async function revise(
   precondition: Precondition,
   valuesFrom: (row: Row) => Values,
   afterUpdate?: AfterUpdate,
-): Promise<Row> {
+): Promise<ChangedRow> {
   const { id } = request.params
   const access = served.accessOf && (await served.accessOf(callerOf(request)))
   for (let attempt = 0; attempt < maxAttempts; attempt++) {

@@ -15,6 +15,7 @@ import type { Served } from '../declaration.ts'
 import { fileChange, formValues, insertWithFiles } from '../files/form.ts'
 import {
   type BodyRequest,
+  type ChangedRow,
   change,
   type RowRequest,
   readableRow,
@@ -101,7 +102,7 @@ function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, ne
  * Handles PUT: replaces the whole resource. Absent fields get their default or, without one, lose their value; only the
  * fields that `keptFields` returns keep theirs.
  */
-export async function replace(served: Served, request: BodyRequest): Promise<Row> {
+export async function replace(served: Served, request: BodyRequest): Promise<ChangedRow> {
   const precondition = preconditionOf(request, served.requireIfMatch)
   const { declaration } = served
   const body = settable(declaration, request.body)
@@ -128,7 +129,7 @@ export async function replace(served: Served, request: BodyRequest): Promise<Row
  * Handles PATCH with a merge patch (RFC 7396): reads, merges, validates and writes. The result equals a PUT of the
  * merged resource: a field removed by null gets its default again.
  */
-export async function patch(served: Served, request: BodyRequest): Promise<Row> {
+export async function patch(served: Served, request: BodyRequest): Promise<ChangedRow> {
   const precondition = preconditionOf(request, served.requireIfMatch)
   // Must run before the body is copied, because `readJson` tracks long numbers by the object that contains them.
   served.readDecimals?.(request.body)

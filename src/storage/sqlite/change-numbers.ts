@@ -16,7 +16,10 @@ export interface ChangeNumbers {
   lastOfRow: (table: string, id: RowId) => number
   /** Records a transaction that may have changed any row. */
   addUnknown: () => void
-  /** Records a transaction with these changes. */
+  /**
+   * Records a transaction with these changes, under two numbers: the first for rows that it changed once, each by a
+   * statement that returned the row; the second for all other changes.
+   */
   add: (changed: RecordedChanges) => void
   /** The file's commit count when the last transaction was recorded. */
   commits: () => number
@@ -39,27 +42,28 @@ export function changeNumbers(memory: ArrayBufferLike = new ArrayBuffer(changeBy
   const commits = new Int32Array(memory, rows.byteOffset + rows.byteLength, 1)
   const read = (part: Float64Array, at: number) => part[at] as number
   const tableAt = tablePositions()
-  const increment = () => {
-    latest[0] = read(latest, 0) + 1
-    return read(latest, 0)
-  }
   return {
     last: () => read(latest, 0),
     lastOf: (table) => Math.max(read(latest, 1), read(tables, tableAt(table))),
     lastOfRow: (table, id) =>
       Math.max(read(latest, 1), read(tables, tableAt(table) + 1), read(rows, bucketOf(table, id))),
     addUnknown: () => {
-      latest[1] = increment()
+      latest[1] = read(latest, 0) + 1
+      latest[0] = read(latest, 1)
     },
     add: (changed) => {
-      const number = increment()
-      if (changed.isEverything) latest[1] = number
-      for (const table of changed.grown) tables[tableAt(table)] = number
+      const first = read(latest, 0) + 1
+      const second = first + 1
+      if (changed.isEverything) latest[1] = second
+      for (const table of changed.grown) tables[tableAt(table)] = second
       for (const [table, id] of changed.rows) {
-        tables[tableAt(table)] = number
-        rows[bucketOf(table, id)] = number
+        const bucket = bucketOf(table, id)
+        tables[tableAt(table)] = second
+        rows[bucket] = read(rows, bucket) < first ? first : second
       }
-      for (const table of changed.tables) tables.fill(number, tableAt(table), tableAt(table) + 2)
+      for (const table of changed.tables) tables.fill(second, tableAt(table), tableAt(table) + 2)
+      // Stored last, because a thread that reads this number must also find those of the tables and rows.
+      latest[0] = second
     },
     commits: () => Atomics.load(commits, 0),
     setCommits: (count) => void Atomics.store(commits, 0, count),

@@ -66,6 +66,7 @@ export function changeLog({ dataVersion, commits, look, shared }: ChangeLogOptio
       look()
       return certain(numbers.lastOfRow(table, id))
     },
+    pending: () => numbers.last() + 1,
     recorderOf: (db, sql, statement) => recorderOf(db, sql, statement, () => recorded),
     began: () => {
       const before = commits.begun()
