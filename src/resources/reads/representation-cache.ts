@@ -17,6 +17,7 @@ export interface Representations {
 
 /** A cached representation has about 200 characters of header fields in addition to its text. */
 const [maxCharacters, fieldCharacters] = [8_000_000, 200]
+const sizeOf = ({ text }: Representation) => text.length + fieldCharacters
 const noCache: Representations = { get: () => undefined, set: () => {}, replace: () => {} }
 
 /**
@@ -26,18 +27,18 @@ export function representationCache(table: string, changes: ChangeTracker | null
   if (changes === null) return noCache
   const cached = new Map<RowId, { representation: Representation; asOf: number }>()
   let characters = 0
-  const remove = (id: RowId) => {
-    const entry = cached.get(id)
-    if (entry) characters -= entry.representation.text.length + fieldCharacters
-    cached.delete(id)
-  }
   const store = (id: RowId, representation: Representation, asOf: number) => {
-    remove(id)
+    const before = cached.get(id)
+    characters += sizeOf(representation) - (before ? sizeOf(before.representation) : 0)
     cached.set(id, { representation, asOf })
-    characters += representation.text.length + fieldCharacters
-    for (const oldest of cached.keys()) {
-      if (characters <= maxCharacters) break
-      remove(oldest)
+    if (characters > maxCharacters) evict()
+  }
+  // Evicts many entries at once, because a Map with many deleted keys takes long to find its first key.
+  const evict = () => {
+    for (const [id, { representation }] of cached) {
+      if (characters <= (15 / 16) * maxCharacters) return
+      cached.delete(id)
+      characters -= sizeOf(representation)
     }
   }
   return {
