@@ -6,7 +6,7 @@ import { engineName } from './target.ts'
 const number = new Intl.NumberFormat('en')
 const units = ['bytes', 'kB', 'MB', 'GB', 'TB']
 
-/** Formats a number of bytes, such as `3.4 MB`. */
+/** Formats a byte count as text such as `3.4 MB`. */
 export function sizeText(bytes: number): string {
   const power = bytes < 1_000 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), units.length - 1)
   return `${power === 0 ? bytes : (bytes / 1_000 ** power).toFixed(1)} ${units[power]}`

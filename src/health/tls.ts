@@ -42,7 +42,7 @@ function chainOf(context: HealthContext, file: string, isOwn: boolean) {
   })
 }
 
-/** Returns how to renew a certificate of the chain. */
+/** Returns instructions for renewing a certificate in the chain. */
 function renewalOf(context: HealthContext, path: string, isOwn: boolean): string {
   if (!isOwn) return `Renew ${path}, and restart the service`
   if (path !== authorityFile(context)) return 'Restart the service, which renews it'

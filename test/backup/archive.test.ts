@@ -93,7 +93,7 @@ describe('an archive', () => {
     for (const [changes, message] of unlike) await assert.rejects(archiveOf(files, null, changes).then(read), message)
   })
 
-  it('is broken if it contains a file that does not belong in a backup, or the same file twice', async () => {
+  it('is rejected as broken if it contains a file that does not belong in a backup, or the same file twice', async () => {
     for (const name of ['../escaped', 'results/../../escaped', '/etc/passwd', 'results/a/b', 'other', headName]) {
       await assert.rejects(archiveOf([[name, Buffer.from('x')]], null).then(read), isBroken, name)
     }
@@ -142,7 +142,7 @@ describe('an encrypted archive', () => {
     await assert.rejects(read(sealed, 'another passphrase'), { ...isBroken, message: /the passphrase is wrong/ })
   })
 
-  it('is broken if a bit of a header byte or of a sampled payload byte is flipped, or if it is truncated between blocks', async () => {
+  it('is rejected as broken if a bit is flipped in any header byte or a sample of payload bytes, or if it is cut off between blocks', async () => {
     const encrypter = new Encrypter()
     encrypter.setPassphrase(passphrase)
     encrypter.setScryptWorkFactor(4)

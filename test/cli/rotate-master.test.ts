@@ -290,7 +290,7 @@ function resuming(engine: EngineUnderTest): void {
       await assertSecrets(done, secrets)
       const rows = await storedDataKeys(done.db.read)
       await done.db.close()
-      // The digest key, the key that this rotation replaced, and the new key.
+      // Three data keys: the digest key, the key that this rotation replaced, and its successor, all under one master key.
       assert.deepEqual([rows.length, new Set(rows.map(({ fingerprint }) => fingerprint)).size], [3, 1], name)
     }
     const { outcome } = await rotate({ config: current() })

@@ -88,7 +88,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     }
 
     for (const path of ['/buffer', '/stream']) {
-      it(`is aborted after 30 seconds without an accepted byte, and its source is closed (${path})`, async () => {
+      it(`is aborted, and its source closed, after 30 seconds in which the client accepts no data (${path})`, async () => {
         const socket = await ask(path)
         socket.pause()
         await isFull()

@@ -67,7 +67,7 @@ const statuses = (responses: Response[]) => {
   return counts
 }
 
-/** Returns the numbers of remaining calls that the successful responses report, in ascending order. */
+/** Returns the remaining calls that the successful responses report, in ascending order. */
 const remaining = (responses: Response[]) =>
   responses
     .filter(({ statusCode }) => statusCode === 200)

@@ -385,7 +385,7 @@ forEachEngine((engine) => {
       assert.deepEqual([task.status, task.attempts, task.resultKey, produced], ['completed', 1, `${id}-11`, 2])
     })
 
-    it('removes the results of only the six previous claims, and stops at the first that cannot be removed', async () => {
+    it('removes only the results of the six previous claims, and stops at the first that cannot be removed', async () => {
       const [first, second] = [await add('numbers'), await add('numbers')]
       const { state, store } = failing()
       state.isAway = false

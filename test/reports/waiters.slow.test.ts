@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       await until(() => waiting(15_000) === 0)
     })
 
-    it('200 at once, ignoring the preference, for an account’s 21st request with Prefer: wait', async () => {
+    it('200 at once, ignoring Prefer: wait, while 20 requests of the account are waiting', async () => {
       const id = await created('cli_waiting')
       const responses = Array.from({ length: perAccount }, () => wait(id, 'cli_waiting'))
       await until(() => waiting(30_000) === perAccount)

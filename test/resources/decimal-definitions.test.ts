@@ -170,7 +170,7 @@ describe('the declaration of a decimal', () => {
       Decimal(12)
       // @ts-expect-error the precision must be a number
       Decimal('12', 2)
-      // @ts-expect-error the default must be text, because a number may already be rounded
+      // @ts-expect-error the default must be a string, because a number may already be rounded
       Decimal(12, 2, { default: 0.1 })
       // @ts-expect-error an unknown option
       Decimal(12, 2, { min: '0' })

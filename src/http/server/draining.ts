@@ -81,7 +81,7 @@ const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
  * new connections until the listener is closed in the same tick.
  */
 async function stopListening(server: Listening): Promise<void> {
-  // A server that does not listen gets its connections from another process.
+  // A server that is not listening gets its connections from another process.
   if (!server.listening) return
   server._handle?.listen(0)
   const address = server.address() as AddressInfo | null

@@ -23,7 +23,7 @@ export interface CallerFacts<Fields extends object = object, Role extends string
   client: Readonly<{ id: string; labels: Readonly<Partial<Record<string, string>>> }>
 }
 
-/** A caller whose claims may already be known, so that the claims function is not called. */
+/** A caller whose claims may already be known. If they are, the claims function is not called. */
 export interface KnownCaller extends CallerFacts {
   /** Used in place of the claims function's result. */
   claims?: object | undefined

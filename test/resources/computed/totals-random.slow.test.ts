@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       return next
     }
 
-    it('result in the same sums as in a naive model; 422 for a write that would make a sum too large', async () => {
+    it('result in the same sums as a naive model; 422 for a write that would make a sum too large', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 40 }), async (steps) => {
           let model = await start()

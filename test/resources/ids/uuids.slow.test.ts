@@ -206,7 +206,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 for filtering a reference with equality, `in`, `not` and `or`; the UUID may be in upper case', async () => {
+    it('200 for filtering by a reference with equality, `in`, `not` and `or`; the UUID may be in upper case', async () => {
       const id = String(made[0]?.customerId)
       const of = idsOf(made.filter(({ customerId }) => customerId === id))
       const rest = idsOf(made).filter((one) => !of.includes(one))

@@ -17,7 +17,7 @@ export function typed() {
   collection({ ...declared, access: () => true, columns: { createdBy: 'made_by' } })
   // @ts-expect-error the body has no such field
   collection({ ...declared, columns: { titel: 'book_title' } })
-  // @ts-expect-error a column name must be text
+  // @ts-expect-error a column name must be a string
   collection({ ...declared, columns: { title: 7 } })
   // @ts-expect-error the column of the primary key cannot be renamed
   collection({ ...declared, columns: { id: 'book_id' } })
