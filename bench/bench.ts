@@ -22,10 +22,12 @@ export interface Bench {
   say: (line: string) => void
 }
 
-/** One row of the results table, and the function that measures it. */
+/** One row of the results table or several, and the function that measures them. */
 export interface Measurement {
   name: string
-  measure: (bench: Bench) => Promise<Row>
+  /** Whether the row is only measured if `--only` selects it. */
+  isOptional?: boolean
+  measure: (bench: Bench) => Promise<Row | Row[]>
 }
 
 /** The command-line options. */
@@ -58,7 +60,8 @@ export const usage = `Measures the service relative to a reference on the same c
                     remembered-token, report, report-postgres, report-ndjson, report-xlsx, webhooks, list-rule,
                     list-expand, mixed, create, create-hook, streams, streams-matching, get-counted,
                     not-modified-counted, greedy, overload, background, threads-get-random, threads-mixed,
-                    threads-create or start
+                    threads-create or start; also peer-fastify, peer-nest (after: npm ci --prefix bench/peers) or peer-pocketbase
+                    (with POCKETBASE=<path of the program>), which are not measured otherwise
   --tls             HTTPS for both instead of plain HTTP behind a proxy
   --json FILE       file for the figures (bench/results/<date>.json)
   --check           exit with 1 if a ratio is below its floor

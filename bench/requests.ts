@@ -29,6 +29,8 @@ export interface RequestRow {
    * the access token.
    */
   requests: (headers: Headers, rows: number, service: Target) => string[] | Promise<string[]>
+  /** The requests to the reference, if they differ. */
+  referenceRequests?: string[]
   /** `count` returns the number of writes stored in the file; `share` is the fraction of requests that write. */
   writes?: { count: (databaseFile: string) => number; share: number }
 }
@@ -36,7 +38,7 @@ export interface RequestRow {
 type Headers = Record<string, string>
 
 /** Number of distinct requests: enough that caching a single response does not help. */
-const distinct = 256
+export const distinct = 256
 
 const reads = (headers: Headers, rows: number) =>
   Array.from({ length: distinct }, (_, at) => requestText('GET', `/products/${spread(at, rows)}`, headers))
@@ -65,10 +67,10 @@ export async function pages(service: Target, headers: Headers, first: string): P
 /** Number of rows read at random: too many to fit into the heap's young generation. */
 const randomRows = 10_000
 /** In the measurement `mixed`, one request in this many is a write. */
-const requestsPerWrite = 20
+export const requestsPerWrite = 20
 
 /** Returns distinct ids from the whole table, in the same pseudo-random order in every run. */
-function shuffledIds(rows: number): number[] {
+export function shuffledIds(rows: number): number[] {
   const count = Math.min(randomRows, rows)
   const ids = Array.from({ length: count }, (_, at) => Math.floor((rows * (at + 1)) / count))
   let seed = 1
@@ -223,14 +225,14 @@ export async function runOnce(
   const order = {
     port: target.port,
     tls: target.tls,
-    requests: await row.requests(headers, options.rows, service),
+    requests: (target !== service && row.referenceRequests) || (await row.requests(headers, options.rows, service)),
     connections: options.connections,
     warmSeconds: 0.5,
     seconds,
     serverPid: target.pid,
   }
   const expected = target === service ? row.status : row.referenceStatus
-  return useWrk ? runWrk(sandbox, order, expected) : runLoad(sandbox, pin, order, expected)
+  return useWrk ? runWrk(sandbox, pin, order, expected) : runLoad(sandbox, pin, order, expected)
 }
 
 const percent = (share: number) => (Number.isNaN(share) ? '–' : `${Math.round(share * 100)} %`).padStart(5)

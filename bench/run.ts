@@ -5,6 +5,7 @@ import { hookRow } from './hooks.ts'
 import { expectResponse } from './http.ts'
 import { greedyRow, overloadRow } from './limits.ts'
 import { ownListRows } from './own-lists.ts'
+import { peerMeasurements } from './peers.ts'
 import { formatRows, postgresRow, reportRow } from './reports.ts'
 import { countedRows, limits, requestRows } from './requests.ts'
 import { conclude, type Row } from './results.ts'
@@ -39,6 +40,7 @@ const measurements = [
   backgroundRow,
   ...threadRows,
   startRow,
+  ...peerMeasurements,
 ]
 
 const say = (line: string) => console.log(line)
@@ -54,7 +56,9 @@ try {
 
 /** Measures the selected table rows, prints the results and writes them to a file; returns the exit code. */
 async function run(options: Options): Promise<number> {
-  const chosen = measurements.filter(({ name }) => options.only === null || options.only === name)
+  const chosen = measurements.filter(({ name, isOptional }) =>
+    options.only === null ? !isOptional : options.only === name,
+  )
   const names = measurements.map(({ name }) => name).join(', ')
   if (chosen.length === 0) throw new Error(`--only ${options.only}: expected one of ${names}`)
   const started = new Date()
@@ -63,7 +67,7 @@ async function run(options: Options): Promise<number> {
   try {
     const bench = await prepare(options, sandbox)
     const rows: Row[] = []
-    for (const { measure } of chosen) rows.push(await measure(bench))
+    for (const { measure } of chosen) rows.push(...[await measure(bench)].flat())
     await bench.service.stop()
     return conclude(bench, started, rows)
   } finally {
