@@ -16,7 +16,7 @@ import { isReadable } from './relations/relations.ts'
 import { listItemSerializer, representation } from './representation.ts'
 import { servedResource } from './serve.ts'
 import { listOrStream, rowOrStream, streamConfig } from './streams/routes.ts'
-import type { BodyRequest, ChangedRow, RowRequest } from './writes/change.ts'
+import type { BodyRequest, RowRequest, WrittenRow } from './writes/change.ts'
 import { create, patch, readableReplay, removeRow, replace } from './writes/writes.ts'
 
 /** Returns the options that all routes of a resource have, such as URL, scope, cacheability and operation id. */
@@ -135,7 +135,7 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
 const changesWithTime = ({ computed }: Declaration) =>
   computed.usesToday || Object.values(computed.derived).some(({ usesClock }) => usesClock)
 
-const write: Record<'replace' | 'patch', (served: Served, request: BodyRequest) => Promise<ChangedRow>> = {
+const write: Record<'replace' | 'patch', (served: Served, request: BodyRequest) => Promise<WrittenRow>> = {
   replace,
   patch,
 }

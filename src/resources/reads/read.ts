@@ -7,7 +7,7 @@ import type { Row } from '../../storage/rows/rows.ts'
 import type { Served } from '../declaration.ts'
 import { idTypes } from '../id-types.ts'
 import { expandOf, readExpanded } from '../relations/read-expanded.ts'
-import { type ChangedRow, notFound, type RowRequest, readableRow } from '../writes/change.ts'
+import { notFound, type RowRequest, readableRow, type WrittenRow } from '../writes/change.ts'
 
 /** Returns true if representations may depend on the time. They are then not cached. */
 const isTimed = ({ declaration: { computed } }: Served) =>
@@ -60,7 +60,7 @@ export function sendChanged(
   served: Served,
   request: RowRequest,
   reply: FastifyReply,
-  { row, asOf }: ChangedRow,
+  { row, asOf }: WrittenRow,
 ): Versioned | FastifyReply {
   const resource = served.serialize(row, request)
   // The policies `prefer` and `conditional` handle the other responses.

@@ -66,7 +66,7 @@ export const rowPrecondition = ({ precondition, access }: ChangeTerms) =>
   access ? { ...precondition, passes: access.write } : precondition
 
 /** A row after its change, and the number of the change (`ChangeTracker.pending`) if the engine numbers changes. */
-export interface ChangedRow {
+export interface WrittenRow {
   row: Row
   asOf: number | undefined
 }
@@ -80,7 +80,7 @@ export async function change(
   request: RowRequest,
   values: Values,
   terms: ChangeTerms,
-): Promise<ChangedRow> {
+): Promise<WrittenRow> {
   const { id } = request.params
   const now = new Date(served.now()).toISOString()
   const caller = authorOf(request)
@@ -125,7 +125,7 @@ export async function revise(
   precondition: Precondition,
   valuesFrom: (row: Row) => Values,
   afterUpdate?: AfterUpdate,
-): Promise<ChangedRow> {
+): Promise<WrittenRow> {
   const { id } = request.params
   const access = served.accessOf && (await served.accessOf(callerOf(request)))
   for (let attempt = 0; attempt < maxAttempts; attempt++) {

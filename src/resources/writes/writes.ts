@@ -15,13 +15,13 @@ import type { Served } from '../declaration.ts'
 import { fileChange, formValues, insertWithFiles } from '../files/form.ts'
 import {
   type BodyRequest,
-  type ChangedRow,
   change,
   type RowRequest,
   readableRow,
   revise,
   rowPrecondition,
   throwUnmatched,
+  type WrittenRow,
 } from './change.ts'
 import { asUnit } from './hooks.ts'
 import { createInside } from './inside.ts'
@@ -102,7 +102,7 @@ function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, ne
  * Handles PUT: replaces the whole resource. Absent fields get their default or, without one, lose their value; only the
  * fields that `keptFields` returns keep theirs.
  */
-export async function replace(served: Served, request: BodyRequest): Promise<ChangedRow> {
+export async function replace(served: Served, request: BodyRequest): Promise<WrittenRow> {
   const precondition = preconditionOf(request, served.requireIfMatch)
   const { declaration } = served
   const body = settable(declaration, request.body)
@@ -129,7 +129,7 @@ export async function replace(served: Served, request: BodyRequest): Promise<Cha
  * Handles PATCH with a merge patch (RFC 7396): reads, merges, validates and writes. The result equals a PUT of the
  * merged resource: a field removed by null gets its default again.
  */
-export async function patch(served: Served, request: BodyRequest): Promise<ChangedRow> {
+export async function patch(served: Served, request: BodyRequest): Promise<WrittenRow> {
   const precondition = preconditionOf(request, served.requireIfMatch)
   // Must run before the body is copied, because `readJson` tracks long numbers by the object that contains them.
   served.readDecimals?.(request.body)
