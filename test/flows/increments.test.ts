@@ -11,7 +11,7 @@ forEachEngine((engine) => {
     const service = appOn(engine)
 
     it('200 for each stored increment, 412 for every other attempt', {
-      timeout: 120_000,
+      timeout: 300_000,
     }, async () => {
       const created = await service.send({ method: 'POST', url: '/products', payload: { name: 'Counter', price: 0 } })
       const url = created.headers.location as string

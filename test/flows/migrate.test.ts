@@ -20,7 +20,7 @@ const rowCount = 30_000
 forEachEngine((engine) => {
   describe('plinth migrate, killed three times while it fills a field', () => {
     it('resumes, writes every row once, and prevents the service from starting meanwhile', {
-      timeout: 120_000,
+      timeout: 300_000,
     }, async () => {
       const place = await engine.place()
       const service = await realService({ DATABASE_URL: place.url })
@@ -147,7 +147,7 @@ async function schemaOf(url: string): Promise<string[]> {
 onPostgres((engine) => {
   describe('a renamed field on two nodes', () => {
     it('lets the old node keep writing while the new one serves; refuses --tidy until both have stopped', {
-      timeout: 120_000,
+      timeout: 300_000,
     }, async () => {
       const renamed = write(
         'renamed',

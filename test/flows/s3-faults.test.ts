@@ -5,7 +5,7 @@ import { type Fault, type FaultProxy, faultProxy } from '../support/fault-proxy.
 import { s3Missing, s3Server } from '../support/s3.ts'
 import { eventually, type RealService, realService } from '../support/service.ts'
 
-const timeout = 120_000
+const timeout = 300_000
 
 describe('faults of S3 and its network (F-S3)', {
   skip: s3Missing || process.env.TEST_S3_URL !== undefined,

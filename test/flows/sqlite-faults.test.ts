@@ -21,7 +21,7 @@ import { seedProducts } from '../support/kill.ts'
 import { eventually, type RealService, realService } from '../support/service.ts'
 
 const pageBytes = 2_048
-const timeout = 90_000
+const timeout = 300_000
 const files = ['plinth.db', 'plinth.db-wal']
 
 /** Returns the digests of a database's files. Tests compare them to assert that nothing was written. */

@@ -87,7 +87,7 @@ async function liveAndDie(
  */
 export function killRepeatsSuite(engine: EngineUnderTest): void {
   describe(`kill -9 at ${kills} random moments during POSTs with keys (seed ${seed})`, () => {
-    it('201 or 202 for repeated requests, which create one resource per key', { timeout: 120_000 }, async () => {
+    it('201 or 202 for repeated requests, which create one resource per key', { timeout: 300_000 }, async () => {
       const place = await engine.place()
       const service = await realService({ DATABASE_URL: place.url, PLINTH_ROLES: 'api,auth' })
       try {
