@@ -85,7 +85,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   limits?: Pick<LimiterOptions, 'rules' | 'counters' | 'memory' | 'monotonic'>
   /** Load limits. If omitted, no request is rejected because of load. */
   overload?: Omit<OverloadOptions, 'later'>
-  patience?: ServerSettings['patience']
+  timeouts?: ServerSettings['timeouts']
   http2?: ServerSettings['http2']
   /** Aborted when the service starts to shut down. */
   stopping?: AbortSignal

@@ -34,7 +34,7 @@ export async function doctor(config: Config, definition: Definition, options: Do
     ...{ config, definition, dataDir, runtime: process, isDeep: deep },
     ...{ now: Date.now, monotonic: () => performance.now(), later, openResults },
     readSealer: sealerOf(config, dataDir),
-    openDatabase: () => openReadOnly(url, { isPatient: deep }),
+    openDatabase: () => openReadOnly(url, { isUnlimited: deep }),
   })
   const isFailure = report.status === 'fail' || (strict && report.status === 'warn')
   process.exitCode = isFailure ? 1 : 0

@@ -86,10 +86,7 @@ function refuseDepth(label: string, { unit }: WriteBy): void {
   throw new CodeError(`Hooks are nested more than ${maxDepth} deep: ${[...unit.chain, label].join(' → ')}`)
 }
 
-/**
- * Returns the caller for writes inside a hook or an action, whose name is added to the chain of hooks and actions that
- * led to the write.
- */
+/** Returns the context of writes inside a hook or an action: its label is added to the chain of hooks and actions. */
 const nestedIn = (label: string, { caller, now, unit }: WriteBy): WriteBy => ({
   ...{ caller, now },
   ...(unit && { unit: { ...unit, chain: [...unit.chain, label] } }),

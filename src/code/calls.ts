@@ -116,7 +116,7 @@ export async function runInTransaction<T>(
     // This error takes precedence over any error that the code throws because of it.
     if (run.failure && isPassedOn(run.failure.error)) throw run.failure.error
     if (error instanceof Refusal || error instanceof CodeError || isPassedOn(error)) throw error
-    if (error === foreignWait) throw new CodeError(`${label} awaits something else than its calls: use a job for it`)
+    if (error === foreignWait) throw new CodeError(`${label} awaits something other than its calls: use a job for it`)
     throw new CodeError(`${label} threw an error`, { cause: error })
   } finally {
     await end(run)

@@ -40,7 +40,7 @@ async function verifiedAudit(db: ReadOnlyDatabase, { expect, archives }: AuditIn
 }
 
 async function outcome(): Promise<CheckResult[] | AuditResult> {
-  const db = await openReadOnly(databaseUrlOf(config.storage), { isPatient: true })
+  const db = await openReadOnly(databaseUrlOf(config.storage), { isUnlimited: true })
   try {
     if (audit !== null) return await verifiedAudit(db, audit)
     return await deepResults({ config, dataDir, db, readSealer: sealerOf })

@@ -27,11 +27,11 @@ export interface JobRunOptions {
   /** How long an attempt may take, in ms; default 12 hours. */
   limitMs?: number
   /** How long to wait for an attempt to end after aborting its signal, in ms; default 10 seconds. */
-  patienceMs?: number
+  graceMs?: number
 }
 
 const maxAttemptMs = 12 * 3_600_000
-const maxPatienceMs = 10_000
+const maxGraceMs = 10_000
 /** A job fails if its process ends during more than this many attempts, because the job itself may be the cause. */
 const maxInterruptions = 5
 const maxErrorLength = 2_000
@@ -76,7 +76,7 @@ export const runJobs =
   }
 
 /**
- * Runs the code of a job. Rejects if the input is invalid, the code fails, or the code is still running `patienceMs`
+ * Runs the code of a job. Rejects if the input is invalid, the code fails, or the code is still running `graceMs`
  * after its signal was aborted.
  */
 async function attempt(
@@ -86,7 +86,7 @@ async function attempt(
   job: ClaimedJob,
   cancelled: AbortSignal,
 ) {
-  const { limitMs = maxAttemptMs, patienceMs = maxPatienceMs } = options
+  const { limitMs = maxAttemptMs, graceMs = maxGraceMs } = options
   const input = JSON.parse(row.input) as unknown
   const invalid = served.inputError(input)
   if (invalid !== undefined) throw new InvalidInput(invalid)
@@ -94,9 +94,9 @@ async function attempt(
   const limit = setTimeout(() => late.abort(new Error(`The attempt took longer than ${limitMs} ms`)), limitMs)
   const signal = AbortSignal.any([job.signal, cancelled, late.signal])
   const abandoned = Promise.withResolvers<never>()
-  let patience: NodeJS.Timeout | undefined
+  let grace: NodeJS.Timeout | undefined
   const onAbort = () => {
-    patience = setTimeout(() => abandoned.reject(signal.reason), patienceMs)
+    grace = setTimeout(() => abandoned.reject(signal.reason), graceMs)
   }
   signal.addEventListener('abort', onAbort)
   const { id, attempts, scheduledFor } = row
@@ -109,7 +109,7 @@ async function attempt(
   } finally {
     signal.removeEventListener('abort', onAbort)
     clearTimeout(limit)
-    clearTimeout(patience)
+    clearTimeout(grace)
   }
 }
 

@@ -37,7 +37,7 @@ const postgresTimeoutMs = 500
 export async function openCounters(options: LimitCountersOptions): Promise<OpenCounters> {
   const { db } = options
   const isServer = db.engine.name === 'postgres'
-  const own = isServer ? await openDatabase(db.url, { poolSize: maxConnections.counters, isHasty: true }) : null
+  const own = isServer ? await openDatabase(db.url, { poolSize: maxConnections.counters, isBestEffort: true }) : null
   return countersOver(options, own).catch(async (error) => {
     await own?.close()
     throw error

@@ -7,7 +7,7 @@ import { type ConnectionLimits, connectionLimits } from '../http/server/connecti
 import { type Drain, drainable } from '../http/server/draining.ts'
 import type { LingerOptions } from '../http/server/lingering-close.ts'
 import { type RedirectOptions, redirectServer } from '../http/server/redirect-server.ts'
-import { patienceWith } from '../http/server/server-options.ts'
+import { serverTimeouts } from '../http/server/server-options.ts'
 import type { Log } from '../logging/entries.ts'
 import { metricsServer } from '../metrics/listener.ts'
 import type { Metrics } from '../metrics/metrics.ts'
@@ -101,7 +101,7 @@ export function listenersOf(options: ListenersOptions): Listeners {
 }
 
 /** Returns the configured timeouts of connections and requests, in ms. */
-export const patienceOf = ({ http: { keepAliveSeconds, requestSeconds } }: Pick<Config, 'http'>) => ({
+export const configuredTimeouts = ({ http: { keepAliveSeconds, requestSeconds } }: Pick<Config, 'http'>) => ({
   keepAliveTimeout: keepAliveSeconds * 1_000,
   requestTimeout: requestSeconds * 1_000,
 })
@@ -109,8 +109,8 @@ export const patienceOf = ({ http: { keepAliveSeconds, requestSeconds } }: Pick<
 /** Serves HTTP/2 on the HTTPS listener. Loads the implementation on demand. */
 async function openHttp2(server: TlsServer, { config, app, ...options }: ListenersOptions): Promise<Drain> {
   const { serveHttp2 } = await import('../http/server/http2.ts')
-  const patience = patienceWith(patienceOf(config))
-  return serveHttp2(server, { ...options, handle: app.routing, patience })
+  const timeouts = serverTimeouts(configuredTimeouts(config))
+  return serveHttp2(server, { ...options, handle: app.routing, timeouts })
 }
 
 /** Lets clients resume TLS sessions on any node; returns a function that stops reloading the shared key. */

@@ -12,7 +12,7 @@ import type { openParts } from '../parts.ts'
 import type { Stores } from '../stores.ts'
 import type { ThreadContext } from '../threads/context.ts'
 import { serverCertificates } from '../tls/certificates.ts'
-import { type Connections, listenersOf, patienceOf } from './listeners.ts'
+import { type Connections, configuredTimeouts, listenersOf } from './listeners.ts'
 
 /**
  * Delay after startup before the authorization server is created, unless a request needs it earlier. Loading
@@ -88,7 +88,7 @@ async function openApp(
     ...(limits && { limits }),
     overload: { random: Math.random },
     later,
-    patience: patienceOf(config),
+    timeouts: configuredTimeouts(config),
     tls: certificates,
     api: config.service.roles.includes('api'),
     console: config.service.console === 'on',

@@ -6,7 +6,7 @@ import type { Scan } from './scans/scan.ts'
 import type { Tables } from './tables/tables.ts'
 import type { TextIndex } from './text-index/text-index.ts'
 
-/** Runs a unit of work. Resolves after its transaction has been committed and, unless `isHasty`, synced to disk. */
+/** Runs a unit of work. Resolves after its transaction has been committed and, unless `isBestEffort`, synced to disk. */
 export type Write<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
 
 /** A query builder: `database.read` outside transactions, or the argument of a write unit within one. */

@@ -11,7 +11,7 @@ export interface OpenOptions {
   /**
    * For counters on PostgreSQL: statements time out after 0.5 s, and a server crash may lose the last second of writes.
    */
-  isHasty?: boolean
+  isBestEffort?: boolean
   /**
    * The URL of the connection pooler in front of the PostgreSQL server, for statements that do not depend on a session.
    */
@@ -41,7 +41,7 @@ const realTimer: SetTimer = (ms, run) => {
 export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
   const {
     poolSize = maxConnections.main,
-    isHasty = false,
+    isBestEffort = false,
     divisor = 1,
     poolerUrl = null,
     setTimer = realTimer,
@@ -51,18 +51,18 @@ export async function openDatabase(url: string, options: OpenOptions = {}): Prom
   // Imported on demand, so that a service loads only one engine's client.
   if (path !== null) return (await import('./sqlite/open.ts')).openSqlite(url, path, { ...options, setTimer })
   return (await import('./postgres/driver.ts')).openPostgres(url, {
-    ...{ poolSize, divisor, isHasty, poolerUrl, setTimer, onCommit },
+    ...{ poolSize, divisor, isBestEffort, poolerUrl, setTimer, onCommit },
   })
 }
 
 /**
- * Opens an existing database for reading, with one connection; creates and changes nothing. If `isPatient` is set,
+ * Opens an existing database for reading, with one connection; creates and changes nothing. If `isUnlimited` is set,
  * statements have no time limit. Throws if the database cannot be opened.
  */
-export async function openReadOnly(url: string, { isPatient = false } = {}): Promise<ReadOnlyDatabase> {
+export async function openReadOnly(url: string, { isUnlimited = false } = {}): Promise<ReadOnlyDatabase> {
   const path = sqlitePath(url)
   if (path !== null) return (await import('./sqlite/open.ts')).openSqliteReadOnly(url, path)
-  return (await import('./postgres/driver.ts')).openPostgresReadOnly(url, isPatient)
+  return (await import('./postgres/driver.ts')).openPostgresReadOnly(url, isUnlimited)
 }
 
 /** Opens a snapshot of a database for reports; accepts the same URLs as `openDatabase`. */

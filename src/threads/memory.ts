@@ -6,13 +6,13 @@ import { type SqliteMemory, sqliteMemory } from '../storage/sqlite/open.ts'
 export interface ThreadMemory {
   sqlite: SqliteMemory
   limits: LimitMemory
-  words: SharedArrayBuffer
+  counts: SharedArrayBuffer
   /** For each thread, the name of the hook, action or job that it is running. */
   code: SharedArrayBuffer
 }
 
 /**
- * Indexes in `words`: the count of revocations, the count of wakes, and the first of the heartbeat counts, one per
+ * Indexes in `counts`: the count of revocations, the count of wakes, and the first of the heartbeat counts, one per
  * thread.
  */
 const [revocationsAt, wakesAt, beatsAt] = [0, 1, 2]
@@ -24,13 +24,13 @@ const nameBytes = 128
 export const threadMemory = (maxNumber: number): ThreadMemory => ({
   sqlite: sqliteMemory(),
   limits: limitMemory(),
-  words: new SharedArrayBuffer((beatsAt + maxNumber + 1) * Int32Array.BYTES_PER_ELEMENT),
+  counts: new SharedArrayBuffer((beatsAt + maxNumber + 1) * Int32Array.BYTES_PER_ELEMENT),
   code: new SharedArrayBuffer((maxNumber + 1) * nameBytes),
 })
 
 /** Returns the count of revocations that all threads share. Assigning any number increments it. */
-export function sharedRevocations({ words }: ThreadMemory): { count: number } {
-  const counts = new Int32Array(words)
+export function sharedRevocations(memory: ThreadMemory): { count: number } {
+  const counts = new Int32Array(memory.counts)
   return {
     get count() {
       return Atomics.load(counts, revocationsAt)
@@ -43,8 +43,8 @@ export function sharedRevocations({ words }: ThreadMemory): { count: number } {
 }
 
 /** Returns the functions with which threads wake each other to check for jobs. */
-export function sharedWakes({ words }: ThreadMemory): SharedWakes {
-  const counts = new Int32Array(words)
+export function sharedWakes(memory: ThreadMemory): SharedWakes {
+  const counts = new Int32Array(memory.counts)
   return {
     wake: () => {
       Atomics.add(counts, wakesAt, 1)
@@ -69,8 +69,8 @@ export function sharedWakes({ words }: ThreadMemory): SharedWakes {
 }
 
 /** Returns functions that count a heartbeat of a thread and read the count. */
-export function beatsOf({ words }: ThreadMemory, number: number): { add: () => void; count: () => number } {
-  const counts = new Int32Array(words)
+export function beatsOf(memory: ThreadMemory, number: number): { add: () => void; count: () => number } {
+  const counts = new Int32Array(memory.counts)
   return {
     add: () => void Atomics.add(counts, beatsAt + number, 1),
     count: () => Atomics.load(counts, beatsAt + number),

@@ -12,7 +12,7 @@ import { quickWorkFactor } from '../support/app.ts'
 import { type EngineUnderTest, forEachEngine, onSqlite } from '../support/engines.ts'
 import { s3Missing, s3Server } from '../support/s3.ts'
 import { eventually } from '../support/service.ts'
-import { patient } from '../support/timers.ts'
+import { muchLater } from '../support/timers.ts'
 import { configIn, newFolder, passphrase, placeIn, verify } from './support.ts'
 
 type Line = Record<string, unknown> & { text: string }
@@ -352,7 +352,7 @@ onSqlite((engine) => {
       version: 'test',
       now: Date.now,
       monotonic: () => performance.now(),
-      later: patient,
+      later: muchLater,
       log: { warn: () => {} } as never,
     })
 

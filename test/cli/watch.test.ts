@@ -85,7 +85,7 @@ describe('plinth serve --watch', () => {
     await prints(/restarted in \d+ ms after a change of data\.ts/)
   })
 
-  it('serves the definition with the changed .env once a missing file exists, and warns about a module variable', async () => {
+  it('serves the new definition and .env once a missing import exists; warns about a module-level variable', async () => {
     write('service.ts', serviceFile.replace('./data.ts', './other.ts'))
     await prints(/Cannot find module '\S+\/other\.ts'/)
     write('other.ts', `${dataFile('others')}\nexport let counter = 0\n`)

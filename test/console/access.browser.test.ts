@@ -23,7 +23,7 @@ forEachEngine((engine) => {
     }
     const press = (page: Page, name: string | RegExp) => page.getByRole('button', { name, exact: true }).click()
     const title = (page: Page, name: string | RegExp) => page.getByRole('heading', { level: 1, name }).waitFor()
-    const noFaults = async (page: Page) => assert.deepEqual(await accessibilityFaults(page), [])
+    const assertAccessible = async (page: Page) => assert.deepEqual(await accessibilityFaults(page), [])
     const said = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor()
     const token = (id: string, secret: string) =>
       auth.postForm('/oauth/token', { grant_type: 'client_credentials', client_id: id, client_secret: secret })
@@ -44,7 +44,7 @@ forEachEngine((engine) => {
           await page.getByLabel('Value of label 1').fill('north')
           await press(page, 'Create client')
           await title(page, 'Partner was registered')
-          await noFaults(page)
+          await assertAccessible(page)
           const id = `partner-${engine.name}`
           const first = String(await page.locator('.notice code').textContent())
           const granted = await token(id, first)
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
           assert.ok(!(await page.content()).includes(first))
           await page.getByRole('checkbox', { name: 'reports:write' }).check()
           await press(page, 'Rotate the secret')
-          await noFaults(page)
+          await assertAccessible(page)
           await page.getByRole('dialog').getByRole('button', { name: 'Rotate the secret' }).click()
           await said(page, 'New client secret')
           const second = String(await page.locator('.notice code').textContent())
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
           await press(page, 'New API key')
           await page.getByLabel('Name').fill('Batch')
           await page.getByLabel('Requests', { exact: true }).fill('600')
-          await noFaults(page)
+          await assertAccessible(page)
           await page.route(/\/api\/keys$/, async (route) => {
             await route.fetch()
             await route.abort()
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
           await press(page, 'Save')
           const conflict = page.getByRole('dialog', { name: 'Someone else has changed this' })
           await conflict.getByRole('cell', { name: '900 in 60 s' }).waitFor()
-          await noFaults(page)
+          await assertAccessible(page)
           await conflict.getByRole('button', { name: 'Overwrite with yours' }).click()
           await said(page, '5,000')
           const now = (await call('GET', path)).body
@@ -158,7 +158,7 @@ forEachEngine((engine) => {
           .getByRole('row', { name: /^[^c].*Laptop App.*End/ })
           .getByRole('button', { name: /^End the session/ })
           .click()
-        await noFaults(page)
+        await assertAccessible(page)
         await press(page, 'End the session')
         await said(page, 'The session has ended')
         assert.deepEqual([await auth.statusFor(laptop), await auth.statusFor(phone)], [401, 200])
@@ -217,13 +217,13 @@ forEachEngine((engine) => {
       )
     })
 
-    it('signing keys: rotates them at once; other pages show a 403, and offer to try again after a 503', async () => {
+    it('rotates the signing keys at once; other pages show a 403, and offer a retry after a 503', async () => {
       await asAdmin(
         '/access/signing-keys',
         async (page) => {
           await press(page, 'Rotate')
           await page.getByRole('radio', { name: /^At once The/ }).check()
-          await noFaults(page)
+          await assertAccessible(page)
           await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click()
           await said(page, 'Only verifies old tokens')
           await page.route('**/api/clients*', (route) =>

@@ -48,7 +48,7 @@ forEachEngine((engine) => {
     }
     type Role = 'link' | 'button'
     const said = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor()
-    const noFaults = async (page: Page) => assert.deepEqual(await accessibilityFaults(page), [])
+    const assertAccessible = async (page: Page) => assert.deepEqual(await accessibilityFaults(page), [])
 
     it('health: shows findings with suggested fixes and the disk usage, and runs the deep checks', async () => {
       await fromOverview(async (page, click) => {
@@ -64,14 +64,14 @@ forEachEngine((engine) => {
         await click('button', /^Show all \d+ tables$/)
         await page.getByRole('region', { name: 'Tables of the database' }).getByText('audit_entries').waitFor()
         await said(page, 'They have not been run yet.')
-        await noFaults(page)
+        await assertAccessible(page)
         await click('button', 'Run deep checks')
         await said(page, /^Last run .+ on /)
         await click('link', 'With the last deep checks')
         await page.locator('.tabs [aria-current="page"]', { hasText: 'With the last deep checks' }).waitFor()
         await page.getByText(/checks passed$/).click()
         await said(page, /^\d+ entries of \d+ verified$/)
-        await noFaults(page)
+        await assertAccessible(page)
       })
     })
 
@@ -79,12 +79,12 @@ forEachEngine((engine) => {
       await fromOverview(async (page, click) => {
         await click('link', 'Backups')
         await said(page, 'There are no backups yet')
-        await noFaults(page)
+        await assertAccessible(page)
         await click('button', 'Back up now')
         await said(page, 'The newest backup has not been checked.')
         await click('button', 'Verify the newest backup')
         await said(page, 'The newest backup is complete and unaltered.')
-        await noFaults(page)
+        await assertAccessible(page)
         const download = page.waitForEvent('download')
         await click('button', /^Download plinth-requested-/)
         const file = await download
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
         await page.getByRole('row', { name: /Billing.+1,204/ }).waitFor()
         await page.getByRole('row', { name: /whk_.+report\.completed.+Billing/ }).waitFor()
         await said(page, /^\{"v1":\{"status":"retired"/)
-        await noFaults(page)
+        await assertAccessible(page)
         await click('link', 'Who must move before v2 retires?')
         await said(page, 'The calls to v2 are not counted, because it is active.')
         await click('link', 'Who must move before v1 retires?')
@@ -141,7 +141,7 @@ forEachEngine((engine) => {
           .getByText('name: Console')
           .first()
           .waitFor()
-        await noFaults(page)
+        await assertAccessible(page)
         const download = page.waitForEvent('download')
         await click('button', 'Export these entries')
         const lines = readFileSync(await (await download).path(), 'utf8')
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
         ] as const) {
           await click('button', 'Verify the log')
           await page.getByLabel('Earlier checkpoint').fill(`${earlier.sequence}:${hash}`)
-          await noFaults(page)
+          await assertAccessible(page)
           await click('button', 'Verify')
           await said(page, outcome)
         }
@@ -172,7 +172,7 @@ forEachEngine((engine) => {
         await page.getByLabel('Filter').fill('')
         await page.getByLabel('Source').selectOption('environment')
         await page.getByRole('row', { name: /PLINTH_BACKUP .+0 3 \* \* \*/ }).waitFor()
-        await noFaults(page)
+        await assertAccessible(page)
         await page.getByLabel('Filter').fill('no such setting')
         await said(page, 'No setting matches')
       })
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
         await click('link', 'Nodes')
         await page.getByRole('row', { name: new RegExp(`${process.pid} this node live`) }).waitFor()
         await said(page, /checks passed$/)
-        await noFaults(page)
+        await assertAccessible(page)
       })
     })
 

@@ -19,7 +19,7 @@ forEachEngine((engine) => {
       await logIn(page, admin)
       await settled(page)
     }
-    const noFaults = async (page: Page) => assert.deepEqual(await accessibilityFaults(page), [])
+    const assertAccessible = async (page: Page) => assert.deepEqual(await accessibilityFaults(page), [])
     const machine = async (name: string) => {
       const { id, secret } = await auth.client({ name, grants: ['client_credentials'], redirectUris: [] })
       const form = { grant_type: 'client_credentials', client_id: id, client_secret: secret ?? '' }
@@ -50,7 +50,7 @@ forEachEngine((engine) => {
         assert.equal(await page.locator('.charts canvas').count(), 9)
         await page.getByText(/^\d+ in this range$/).waitFor()
         await page.getByRole('table').getByText('live', { exact: true }).waitFor()
-        await noFaults(page)
+        await assertAccessible(page)
         for (const range of ['6 hours', 'Day']) {
           await page.getByRole('link', { name: range }).click()
           await chart.waitFor()
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
         const row = page.getByRole('row', { name })
         await row.waitFor()
         assert.deepEqual((await row.getByRole('cell').allInnerTexts()).slice(2, 6), ['2', '1', '0', '1'])
-        await noFaults(page)
+        await assertAccessible(page)
         await page.getByRole('button', { name: `Limits of ${name}` }).click()
         await page.getByLabel('Requests', { exact: true }).fill('0')
         await page.getByLabel('Period in seconds').fill('60')
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
         assert.equal(await page.getByRole('dialog').count(), 1)
         await page.getByLabel('Requests', { exact: true }).fill('2')
         assert.equal((await call('PATCH', `/api/clients/${id}`, { name, firstParty: true })).status, 200)
-        await noFaults(page)
+        await assertAccessible(page)
         await page.getByRole('button', { name: 'Save limits' }).click()
         await page.getByText(`The limits of ${name} apply within 30 seconds`).waitFor()
         const statuses = []
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
         await page.getByRole('button', { name: 'Cancel' }).click()
         await page.getByRole('navigation', { name: 'Traffic by' }).getByRole('link', { name: 'Addresses' }).click()
         await page.getByText('203.0.113.7').waitFor()
-        await noFaults(page)
+        await assertAccessible(page)
         await page.getByRole('link', { name: 'Limits of API keys' }).click()
         await page.getByText('There are no API keys').waitFor()
       })
@@ -147,13 +147,13 @@ forEachEngine((engine) => {
       await using({}, async ({ page }) => {
         await asAdmin(page, `/requests?clientId=${id}`)
         await page.getByRole('link', { name: 'GET /products/99999' }).waitFor()
-        await noFaults(page)
+        await assertAccessible(page)
         await page.keyboard.press('Control+k')
         await page.getByRole('searchbox').fill(instance)
         await page.getByRole('menuitem', { name: `Request ${instance}` }).click()
         await page.getByRole('heading', { level: 1, name: 'Request', exact: true }).waitFor()
         for (const text of ['RESOURCE_NOT_FOUND', '404']) await page.getByText(text, { exact: true }).waitFor()
-        await noFaults(page)
+        await assertAccessible(page)
         await page.getByRole('link', { name: `${name} (${id})` }).click()
         await page.getByLabel('Status').selectOption('5xx')
         await page.getByText('No requests were found').waitFor()
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       await using({ expected: /404/ }, async ({ page }) => {
         await asAdmin(page, '/requests/no-such-request')
         await page.getByText(/Requests are kept for 24 hours/).waitFor()
-        await noFaults(page)
+        await assertAccessible(page)
       })
     })
 

@@ -18,7 +18,7 @@ import { iso } from '../../src/storage/ids.ts'
 import { migrationNames } from '../../src/storage/migrate.ts'
 import { openDatabase, openReadOnly } from '../../src/storage/open.ts'
 import { forEachEngine, onPostgres, onSqlite, type Place } from '../support/engines.ts'
-import { patient } from '../support/timers.ts'
+import { muchLater } from '../support/timers.ts'
 import { type Environment, examined, expectCheck, newFolder, production, seal } from './support.ts'
 
 const minuteMs = 60_000
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     const nowMs = Date.now()
     before(async () => {
       place = await engine.migratedPlace()
-      db = await openDatabase(place.url, { setTimer: patient })
+      db = await openDatabase(place.url, { setTimer: muchLater })
     })
     after(async () => {
       await db.close()
@@ -324,7 +324,7 @@ forEachEngine((engine) => {
 
     it('audit.chain verifies archived entries only with --deep, and states how many entries it verified', async (t) => {
       const archived = await engine.migratedPlace()
-      const other = await openDatabase(archived.url, { setTimer: patient })
+      const other = await openDatabase(archived.url, { setTimer: muchLater })
       const { folder, remove } = newFolder()
       t.after(async () => {
         await other.close()

@@ -9,7 +9,7 @@ import { openResults } from '../../src/files/open.ts'
 import { type ExamineOptions, examine, type HealthReport } from '../../src/health/examine.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { openReadOnly } from '../../src/storage/open.ts'
-import { patient } from '../support/timers.ts'
+import { muchLater } from '../support/timers.ts'
 
 export const seal = sealer(Buffer.alloc(32, 1), randomBytes)
 export const production = { PLINTH_PROFILE: 'production', PLINTH_BASE_URL: 'https://api.example.com' }
@@ -35,7 +35,7 @@ export async function examined(env: Environment, changes: Partial<ExamineOptions
       ...{
         now: Date.now,
         monotonic: () => performance.now(),
-        later: patient,
+        later: muchLater,
         readSealer: async () => seal,
         openResults,
       },

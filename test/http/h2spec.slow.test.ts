@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers'
 import { describe, it } from 'node:test'
 import { Server as TlsServer } from 'node:tls'
 import { serveHttp2 } from '../../src/http/server/http2.ts'
-import { patienceWith } from '../../src/http/server/server-options.ts'
+import { serverTimeouts } from '../../src/http/server/server-options.ts'
 import { localCertificates } from '../../src/tls/certificates.ts'
 import { testApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
@@ -52,7 +52,7 @@ onSqlite((engine) => {
       const db = await engine.database()
       const { app } = await testApp(db, { tls: await localCertificates(folder, [], Date.now), http2: true })
       assert.ok(app.server instanceof TlsServer)
-      const about = { baseUrl: 'https://plinth.test', now: Date.now, later, patience: patienceWith() }
+      const about = { baseUrl: 'https://plinth.test', now: Date.now, later, timeouts: serverTimeouts() }
       const sessions = serveHttp2(app.server, { ...about, handle: app.routing })
       await app.listen({ port: 0, host: '127.0.0.1' })
       const { port } = app.server.address() as AddressInfo

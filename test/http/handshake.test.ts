@@ -16,9 +16,9 @@ describe('an HTTPS connection on which the client sends no request', () => {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-handshake-'))
   let mounted: Mounted
   before(async () => {
-    const patience = { handshakeTimeout: 300, headersTimeout: 300, connectionsCheckingInterval: 50 }
+    const timeouts = { handshakeTimeout: 300, headersTimeout: 300, connectionsCheckingInterval: 50 }
     const tls = await localCertificates(folder, [], Date.now)
-    mounted = await mount(['errorHandler', 'https'], () => {}, { tls, patience })
+    mounted = await mount(['errorHandler', 'https'], () => {}, { tls, timeouts })
     await mounted.app.listen({ host: '127.0.0.1', port: 0 })
   })
   after(async () => {

@@ -16,7 +16,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Drain } from '../../src/http/server/draining.ts'
 import { type Http2Options, serveHttp2 } from '../../src/http/server/http2.ts'
 import { responseEnd } from '../../src/http/server/response-end.ts'
-import { type Patience, patienceWith } from '../../src/http/server/server-options.ts'
+import { type ServerTimeouts, serverTimeouts } from '../../src/http/server/server-options.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { localCertificates } from '../../src/tls/certificates.ts'
 import { everyScope, type TestApp, testApp, token } from '../support/app.ts'
@@ -41,7 +41,7 @@ interface Answer {
   body: string
 }
 
-type Times = Partial<Patience> & Partial<Pick<Http2Options, 'later' | 'stalledMs'>>
+type Times = Partial<ServerTimeouts> & Partial<Pick<Http2Options, 'later' | 'stalledMs'>>
 
 interface Listening extends TestApp {
   db: Database
@@ -65,13 +65,13 @@ async function listening(
   engine: EngineUnderTest,
   { more, later: delay = later, stalledMs, ...times }: Times & { more?: (app: FastifyInstance) => void } = {},
 ): Promise<Listening> {
-  const patience = patienceWith(times)
+  const timeouts = serverTimeouts(times)
   const db = await engine.database()
   const tls = await localCertificates(folder, [], Date.now)
-  const service = await testApp(db, { tls, http2: true, patience, corsOrigins: ['https://app.test'] }, more)
+  const service = await testApp(db, { tls, http2: true, timeouts, corsOrigins: ['https://app.test'] }, more)
   const { app, clock } = service
   assert.ok(app.server instanceof TlsServer)
-  const options = { baseUrl: 'https://plinth.test', now: () => clock.now, later: delay, patience, handle: app.routing }
+  const options = { baseUrl: 'https://plinth.test', now: () => clock.now, later: delay, timeouts, handle: app.routing }
   const sessions = serveHttp2(app.server, { ...options, ...(stalledMs && { stalledMs }) })
   await app.listen({ port: 0, host: '127.0.0.1' })
   const { port } = app.server.address() as AddressInfo

@@ -16,7 +16,7 @@ const everyPolicy = [
   'accessLog',
 ] as const
 const secure = 'X-Forwarded-Proto: https'
-const patience = { headersTimeout: 400, requestTimeout: 800, connectionsCheckingInterval: 50 }
+const timeouts = { headersTimeout: 400, requestTimeout: 800, connectionsCheckingInterval: 50 }
 
 /** The bytes to send, and the status of each response; no statuses if the connection is closed without a response. */
 type Row = [what: string, bytes: string, ...statuses: number[]]
@@ -171,7 +171,7 @@ describe('raw bytes on a socket', () => {
           reached.push((body as { name: string }).name),
         )
       },
-      { patience },
+      { timeouts },
     )
     await mounted.app.listen({ host: '127.0.0.1', port: 0 })
   })

@@ -45,7 +45,7 @@ interface Settings {
   bodyLimit?: number
   corsOrigins?: string[]
   /** Shorter request timeouts for tests. */
-  patience?: ServerSettings['patience']
+  timeouts?: ServerSettings['timeouts']
   later?: ServerSettings['later']
   tls?: ServerSettings['tls']
 }
@@ -108,13 +108,13 @@ export async function mount(
 ): Promise<Mounted> {
   const clock = { now: Date.parse('2026-03-01T12:00:00.500Z') }
   const faults: unknown[] = []
-  const { isUnavailable = () => false, trustedProxies = ['127.0.0.1'], corsOrigins = [], patience = {} } = settings
+  const { isUnavailable = () => false, trustedProxies = ['127.0.0.1'], corsOrigins = [], timeouts = {} } = settings
   const { later = realLater, tls = null } = settings
   const failures = {
     ...{ baseUrl, isUnavailable, now: () => clock.now },
     onFault: (error: unknown) => faults.push(error),
   }
-  const options = serverOptions({ ...failures, tls, trustedProxies, corsOrigins, patience, later })
+  const options = serverOptions({ ...failures, tls, trustedProxies, corsOrigins, timeouts, later })
   const app: FastifyInstance = Fastify({ ...options, bodyLimit: settings.bodyLimit ?? options.bodyLimit })
   handleUnrouted(app.server, { ...failures, later })
   const mounted: Mounted = { app, clock, faults, lines: [] }

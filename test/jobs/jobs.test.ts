@@ -180,7 +180,7 @@ forEachEngine((engine) => {
         begun.resolve(id)
         return n === 1 ? new Promise(() => {}) : undefined
       }
-      const worker = await node(served([jobOf('count', never)]), { patienceMs: 1, concurrency: 1 })
+      const worker = await node(served([jobOf('count', never)]), { graceMs: 1, concurrency: 1 })
       await add(worker)
       await add(worker, { n: 2 })
       const id = await begun.promise

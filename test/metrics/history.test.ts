@@ -8,7 +8,7 @@ import type { Backlog } from '../../src/queue/queue.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { patient } from '../support/timers.ts'
+import { muchLater } from '../support/timers.ts'
 
 const start = Date.parse('2026-03-01T12:00:00.000Z')
 const sampleMs = 15_000
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
 
     /** Returns a node's sampler and metrics. `respond` records responses in the metrics. */
     const nodeOn = (node: string, backlogs: Backlog[] = [], database = db, onError = assert.fail as () => void) => {
-      const clocks = { now: () => now, monotonic: () => now, later: patient }
+      const clocks = { now: () => now, monotonic: () => now, later: muchLater }
       const metrics = openMetrics({ version: 'test', versions: [], monotonic: clocks.monotonic, ofProcess: false })
       const sources = { space: async () => null, tableSizes: async () => null, hasBackups: false, onError }
       metrics.watch({ ...clocks, ...sources, db: database, queue: { backlog: async () => backlogs } })

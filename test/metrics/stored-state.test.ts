@@ -8,13 +8,13 @@ import type { TableSize } from '../../src/storage/table-sizes.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { scraped } from '../support/metrics.ts'
 import { noteStatements, type Statement } from '../support/statements.ts'
-import { drivenTimers, patient, until } from '../support/timers.ts'
+import { drivenTimers, muchLater, until } from '../support/timers.ts'
 
 /** Returns the metrics of a database, with a clock that the test advances. */
 function watched(
   db: Database,
   queue: Pick<MeasuredQueue, 'backlog'>,
-  later = patient,
+  later = muchLater,
   more: {
     hasBackups?: boolean
     now?: () => number
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
     it('show the age of the last successful scheduled backup, and whether the last finished one succeeded', async () => {
       const now = () => Date.parse('2026-03-03T04:00:00.000Z')
       const backlog = async () => idle
-      const scrape = (hasBackups: boolean) => watched(db, { backlog }, patient, { hasBackups, now }).scrape()
+      const scrape = (hasBackups: boolean) => watched(db, { backlog }, muchLater, { hasBackups, now }).scrape()
       const found = async (hasBackups = true) => {
         const { value } = await scrape(hasBackups)
         return [value('plinth_backup_age_seconds'), value('plinth_backup_last_succeeded')]
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
     it('show the sizes of the 100 largest tables, and the sum of the others', async () => {
       const tableSizes = async () =>
         Array.from({ length: 103 }, (_, at) => ({ table: `table_${at}`, bytes: 1_000 - at }))
-      const { all, value } = await watched(db, { backlog: async () => idle }, patient, { tableSizes }).scrape()
+      const { all, value } = await watched(db, { backlog: async () => idle }, muchLater, { tableSizes }).scrape()
       assert.equal(all('plinth_database_table_bytes').length, 101)
       assert.equal(value('plinth_database_table_bytes', { table: 'table_99' }), 901)
       assert.equal(value('plinth_database_table_bytes', { table: '(others)' }), 900 + 899 + 898)

@@ -30,8 +30,8 @@ forEachEngine((engine) => {
   const algorithm = 'ES256' as const
   const sources = (database = db) => ({ db: database, sealer, now: time.now, algorithm })
   const byTime = (database = db) => rotateOnSchedule({ ...sources(database), actor: theService })
-  const byWish = (wish: { immediately?: boolean; discard?: boolean } = {}) =>
-    rotateOnRequest({ ...sources(), actor: operator }, { immediately: false, discard: false, ...wish })
+  const rotate = (options: { immediately?: boolean; discard?: boolean } = {}) =>
+    rotateOnRequest({ ...sources(), actor: operator }, { immediately: false, discard: false, ...options })
   const kids = async () => {
     const ring = await keyRing(sources())
     return ring.current.jwks.keys.map(({ kid }) => kid)
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       time.pass(25 * hour)
       await byTime()
       assert.deepEqual(await cookieKeys(), [ahead])
-      await byWish({ immediately: true, discard: true })
+      await rotate({ immediately: true, discard: true })
       const [fresh, ...others] = await cookieKeys()
       assert.ok(fresh !== ahead && others.length === 0 && String(fresh).length >= 43)
     })
@@ -96,8 +96,8 @@ forEachEngine((engine) => {
   describe('plinth keys rotate', () => {
     it('publishes a key that signs after a day, and no second key while the first is pending', async () => {
       const [first] = await kids()
-      const { published } = await byWish()
-      assert.deepEqual(await byWish(), { published: undefined, retired: [] })
+      const { published } = await rotate()
+      assert.deepEqual(await rotate(), { published: undefined, retired: [] })
       assert.deepEqual(await kids(), [first, published?.kid])
       time.pass(day)
       assert.equal((await kids())[0], published?.kid)
@@ -105,22 +105,22 @@ forEachEngine((engine) => {
 
     it('--now: a new key signs at once, a pending key is discarded, and the old key still verifies', async () => {
       const [first] = await kids()
-      const waiting = await byWish()
+      const waiting = await rotate()
       time.pass(1)
-      const { published, retired } = await byWish({ immediately: true })
+      const { published, retired } = await rotate({ immediately: true })
       assert.deepEqual(retired, [waiting.published?.kid])
       assert.deepEqual(await kids(), [published?.kid, first])
     })
 
     it('--discard: removes all other keys', async () => {
       const [first] = await kids()
-      const { published, retired } = await byWish({ immediately: true, discard: true })
+      const { published, retired } = await rotate({ immediately: true, discard: true })
       assert.deepEqual([retired, await kids()], [[first], [published?.kid]])
     })
 
     it('is audited', async () => {
       await kids()
-      await byWish({ immediately: true, discard: true })
+      await rotate({ immediately: true, discard: true })
       const audited = await db.read
         .selectFrom('auditEntries')
         .select(['event', 'subject'])
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
     it('signs with the new key without a restart; every token verifies with a key set fetched a day earlier', async () => {
       const { issuing, token, jwks, close } = await service()
       const old = await token()
-      await byWish()
+      await rotate()
       await issuing.reload()
       const cached = createLocalJWKSet(await jwks())
       assert.equal(decodeProtectedHeader(await token()).kid, decodeProtectedHeader(old).kid, 'not before it is active')
@@ -185,15 +185,15 @@ forEachEngine((engine) => {
       const client = async () => {
         for (let n = 0; n < 8; n++) verifications.push(await verify(await token()))
       }
-      const rotate = async () => {
-        await byWish({ immediately: true })
+      const rotateAndReload = async () => {
+        await rotate({ immediately: true })
         await issuing.reload()
       }
       for (let round = 0; round < 3; round++) {
         // Longer than the minimum interval between lookups of unknown keys, so that the new key is found at once.
         time.pass(31)
         const before = [client(), client()]
-        await rotate()
+        await rotateAndReload()
         await Promise.all([...before, client(), client()])
       }
       await close()
@@ -209,7 +209,7 @@ forEachEngine((engine) => {
       const { issuing, verifying, token, verify, close } = await service()
       const old = await token()
       assert.ok('caller' in (await verify(old)))
-      await byWish({ immediately: true, discard: true })
+      await rotate({ immediately: true, discard: true })
       await Promise.all([issuing.reload(), verifying.reload()])
       time.pass(30)
       assert.deepEqual(await verify(old), { refused: 'AUTH_TOKEN_INVALID' })

@@ -13,7 +13,7 @@ import { openDatabase } from '../../src/storage/open.ts'
 import { caseFold } from '../../src/storage/rows/page-query.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { patient } from '../support/timers.ts'
+import { muchLater } from '../support/timers.ts'
 
 interface Note {
   id: number
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       placed = await engine.database()
       // Low thresholds, so that searches update the index while rows are written.
       const opened = await openDatabase(placed.url, {
-        setTimer: patient,
+        setTimer: muchLater,
         unindexed: { newRows: 3, changed: 6 },
         onError: (error) => errors.push(error),
       })

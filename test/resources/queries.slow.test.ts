@@ -288,7 +288,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/invoices?${twenty}` })).statusCode, 200)
       const answer = await send({ url: `/invoices?${twenty}&place[null]=true` })
       assert.deepEqual(answer.json().errors, [
-        { field: 'place[null]', message: 'is one too many: at most 20 parameters have operators' },
+        { field: 'place[null]', message: 'exceeds the limit: at most 20 parameters may have operators' },
       ])
     })
 

@@ -150,17 +150,17 @@ onPostgres((engine) => {
     })
 
     it('is true when the server does not respond within the short timeouts of a rate-limit connection', async () => {
-      const hasty = await openDatabase(db.url, { poolSize: 1, isHasty: true })
-      await unavailable(sql`select pg_sleep(3)`.execute(hasty.read))
-      const silent = hasty.write(async (tx) => {
+      const bestEffort = await openDatabase(db.url, { poolSize: 1, isBestEffort: true })
+      await unavailable(sql`select pg_sleep(3)`.execute(bestEffort.read))
+      const silent = bestEffort.write(async (tx) => {
         await sql`set local statement_timeout = 9000`.execute(tx)
         await sql`select pg_sleep(5)`.execute(tx)
       })
       const error = await failureOf(silent)
       const expected = ['Error: PostgreSQL did not respond within 700 ms', true]
       assert.deepEqual([String(error), postgres.isUnavailable(error)], expected)
-      await hasty.ping()
-      await hasty.close()
+      await bestEffort.ping()
+      await bestEffort.close()
     })
 
     it('is true when another transaction holds a lock for too long', async () => {

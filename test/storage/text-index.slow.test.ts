@@ -21,7 +21,7 @@ import { trigramQuery } from '../../src/storage/text-index/text-index.ts'
 import { onPostgres, onSqlite, type Place } from '../support/engines.ts'
 import { faultProxy } from '../support/fault-proxy.ts'
 import { eventually } from '../support/service.ts'
-import { patient } from '../support/timers.ts'
+import { muchLater } from '../support/timers.ts'
 
 const at = '2026-01-01T00:00:00.000Z'
 const searched = { table: 'books', columns: ['title_key'] }
@@ -74,7 +74,7 @@ onSqlite((engine) => {
     const errors: unknown[] = []
     const open = async (options: OpenOptions = {}) => {
       const opened = await openDatabase(place.url, {
-        setTimer: patient,
+        setTimer: muchLater,
         unindexed: { newRows: 3, changed: 6 },
         onError: (error) => errors.push(error),
         ...options,

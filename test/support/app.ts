@@ -36,7 +36,7 @@ import { versionLives } from '../../src/version-lifecycle.ts'
 import { webhookKeys } from '../../src/webhooks/secrets.ts'
 import type { EngineUnderTest } from './engines.ts'
 import { rulesOf } from './limits.ts'
-import { later, patient } from './timers.ts'
+import { later, muchLater } from './timers.ts'
 
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
@@ -114,7 +114,7 @@ export async function testApp(
       now,
       wall: now,
       monotonic: now,
-      later: patient,
+      later: muchLater,
       workFactor: quickWorkFactor,
     },
   })
@@ -174,7 +174,7 @@ export async function testApp(
     definition,
   })
   const sizes = { tableSizes: () => tableSizesAside(db), hasBackups: false }
-  const watched = { db, now, monotonic: now, later: patient, space: results.space, onError, ...sizes }
+  const watched = { db, now, monotonic: now, later: muchLater, space: results.space, onError, ...sizes }
   if (opened) metrics.watch({ ...watched, queue: opened })
   app.addHook('onClose', async () => {
     await operating.stop()

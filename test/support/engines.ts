@@ -9,7 +9,7 @@ import { openQueue } from '../../src/queue/open.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 import { openDatabase } from '../../src/storage/open.ts'
-import { patient } from './timers.ts'
+import { muchLater } from './timers.ts'
 
 const postgresUrl = process.env.TEST_DATABASE_URL
 
@@ -171,7 +171,7 @@ async function copying(): Promise<string> {
 
 const openingIn = (migratedPlace: () => Promise<Place>) => async (): Promise<Database> => {
   const { url, remove } = await migratedPlace()
-  const database = await openDatabase(url, { setTimer: patient })
+  const database = await openDatabase(url, { setTimer: muchLater })
   return {
     ...database,
     close: async () => {

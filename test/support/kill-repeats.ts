@@ -49,7 +49,7 @@ const send = (service: RealService, { path, key, body }: Operation) =>
  * Runs the service once. Clients send one request after another, until the service is killed while requests are in
  * flight.
  */
-async function liveAndDie(
+async function runUntilKilled(
   service: RealService,
   life: number,
   random: () => number,
@@ -94,7 +94,8 @@ export function killRepeatsSuite(engine: EngineUnderTest): void {
         const random = sequence(seed)
         const pathOf = turns()
         const operations: Operation[] = []
-        for (let life = 0; life < kills; life++) operations.push(...(await liveAndDie(service, life, random, pathOf)))
+        for (let life = 0; life < kills; life++)
+          operations.push(...(await runUntilKilled(service, life, random, pathOf)))
         await service.start()
         for (const operation of operations) await repeated(service, operation)
         const db = await openDatabase(place.url)

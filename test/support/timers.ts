@@ -7,7 +7,7 @@ export const later = (ms: number, run: () => void) => {
 }
 
 /** Like `later`, but with a hundred times the timeout, so that limits are not exceeded on a busy machine. */
-export const patient = (ms: number, run: () => void) => later(ms * 100, run)
+export const muchLater = (ms: number, run: () => void) => later(ms * 100, run)
 
 /** Creates timers that run only when the test advances the time with `pass`. */
 export function drivenTimers() {

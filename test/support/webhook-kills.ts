@@ -71,18 +71,18 @@ export async function killRun(place: Place, { kills, seed, say }: KillRun): Prom
       })
       assert.equal(answer.status, 201, answer.text)
     }
-    const promised: number[] = []
+    const acknowledged: number[] = []
     for (let life = 0; life < kills; life++) {
       if (life > 0) await service.start()
-      promised.push(...(await liveAndDie(service, random)))
+      acknowledged.push(...(await runUntilKilled(service, random)))
     }
     await service.start()
-    say(`${kills} kills (seed ${seed}): ${promised.length} events were promised`)
-    assert.ok(promised.length >= kills, 'too few events')
+    say(`${kills} kills (seed ${seed}): ${acknowledged.length} events were acknowledged`)
+    assert.ok(acknowledged.length >= kills, 'too few events')
     for (const { taken } of receivers) {
       await eventually('every event arrives', async () => {
-        const told = new Set([...taken.values()].map(({ product }) => product))
-        return promised.every((product) => told.has(product))
+        const delivered = new Set([...taken.values()].map(({ product }) => product))
+        return acknowledged.every((product) => delivered.has(product))
       })
     }
     const entries = receivers.flatMap(({ taken }) => [...taken.values()])
@@ -91,7 +91,7 @@ export async function killRun(place: Place, { kills, seed, say }: KillRun): Prom
       [],
     )
     const duplicates = entries.reduce((sum, { times }) => sum + times - 1, 0)
-    return { kills, events: promised.length, deliveries: entries.length, duplicates }
+    return { kills, events: acknowledged.length, deliveries: entries.length, duplicates }
   } finally {
     await service.remove()
     for (const { close } of receivers) close()
@@ -99,25 +99,25 @@ export async function killRun(place: Place, { kills, seed, say }: KillRun): Prom
 }
 
 /** Runs the service once: creates products until the service is killed; returns the acknowledged products. */
-async function liveAndDie(service: RealService, random: () => number): Promise<number[]> {
-  const promised: number[] = []
+async function runUntilKilled(service: RealService, random: () => number): Promise<number[]> {
+  const acknowledged: number[] = []
   let alive = true
   const client = async () => {
     while (alive) {
       // A request that the kill interrupts is not acknowledged.
       const answer = await service
-        .call('POST', '/products', { body: { name: 'told', price: 1 } })
+        .call('POST', '/products', { body: { name: 'acknowledged', price: 1 } })
         .catch(() => undefined)
-      if (answer?.status === 201) promised.push(answer.json().id)
+      if (answer?.status === 201) acknowledged.push(answer.json().id)
       await pause(5)
     }
   }
   const running = Array.from({ length: clients }, client)
   const enough = 1 + Math.floor(random() * 30)
-  await eventually(`${enough} answers`, async () => promised.length >= enough)
+  await eventually(`${enough} answers`, async () => acknowledged.length >= enough)
   await pause(random() * 60)
   const killed = service.kill('SIGKILL')
   alive = false
   await Promise.all([killed, ...running])
-  return promised
+  return acknowledged
 }

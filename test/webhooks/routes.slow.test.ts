@@ -460,7 +460,7 @@ forEachEngine((engine) => {
         assert.equal((await strict.inject({ method: 'DELETE', url, headers: { 'if-match': '*' } })).statusCode, 204)
       })
 
-      it('204, which fails the webhook’s pending deliveries', async () => {
+      it('204, and marks the webhook’s pending deliveries as failed', async () => {
         const { id } = (await post(fresh())).json()
         await addDelivery(id, 'dlv_ended', '2026-03-01T12:00:00.000Z')
         assert.equal((await drop(id)).statusCode, 204)

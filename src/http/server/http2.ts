@@ -13,14 +13,14 @@ import type { Problem } from '../problems/problem.ts'
 import { type Drain, isHttp2 } from './draining.ts'
 import type { LingerOptions } from './lingering-close.ts'
 import { malformed, noTunnel, rawResponse, tooLarge, tooLate, tooLong, unknownMethod } from './parser-errors.ts'
-import { headersLimitBytes, type Patience } from './server-options.ts'
+import { headersLimitBytes, type ServerTimeouts } from './server-options.ts'
 
 type Requested = (request: IncomingMessage, response: ServerResponse) => void
 
 export interface Http2Options extends Pick<ErrorsOptions, 'baseUrl' | 'now'>, LingerOptions {
   /** The request listener, which also handles HTTP/1.1 requests. */
   handle: Requested
-  patience: Pick<Patience, 'headersTimeout' | 'requestTimeout' | 'keepAliveTimeout'>
+  timeouts: Pick<ServerTimeouts, 'headersTimeout' | 'requestTimeout' | 'keepAliveTimeout'>
   /** How long a client may go without reading any part of a response, in ms. */
   stalledMs?: number
 }
@@ -51,7 +51,7 @@ export function serveHttp2(server: TlsServer, options: Http2Options): Drain {
   http2.on('session', (session) => {
     sessions.add(session)
     session.once('close', () => sessions.delete(session))
-    limitIdleTime(session, options.patience)
+    limitIdleTime(session, options.timeouts)
     if (state === 'closed') session.close()
     session.once('stream', () => {
       if (state === 'draining') announceEnd(session)
@@ -99,7 +99,7 @@ function announceEnd(session: ServerHttp2Session): void {
  * Closes idle connections: after the header timeout if there has been no request, otherwise after the keep-alive
  * timeout.
  */
-function limitIdleTime(session: ServerHttp2Session, { headersTimeout, keepAliveTimeout }: Http2Options['patience']) {
+function limitIdleTime(session: ServerHttp2Session, { headersTimeout, keepAliveTimeout }: Http2Options['timeouts']) {
   let open = 0
   let isUsed = false
   session.setTimeout(headersTimeout, () => {
@@ -154,7 +154,7 @@ function limitTime(request: Http2ServerRequest, response: Http2ServerResponse, o
     if (stream.writableLength > 0) stream.close(constants.NGHTTP2_CANCEL)
   })
   if (stream.endAfterHeaders) return
-  const cancel = options.later(options.patience.requestTimeout, () => {
+  const cancel = options.later(options.timeouts.requestTimeout, () => {
     if (response.headersSent) stream.close(constants.NGHTTP2_CANCEL)
     else respond(tooLate, request, response, options)
   })

@@ -18,16 +18,19 @@ export const headersLimitBytes = 16_384
  * keep-alive timeout. Load balancers must be the first to close idle connections; otherwise, they could send requests on a
  * connection that is being closed.
  */
-const patience = {
+const defaultTimeouts = {
   ...{ handshakeTimeout: 10_000, headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000 },
   keepAliveTimeout: 75_000,
 }
 
 /** The timeouts, in ms. */
-export type Patience = typeof patience
+export type ServerTimeouts = typeof defaultTimeouts
 
 /** Returns the default timeouts with the given overrides. */
-export const patienceWith = (changes: Partial<Patience> = {}): Patience => ({ ...patience, ...changes })
+export const serverTimeouts = (changes: Partial<ServerTimeouts> = {}): ServerTimeouts => ({
+  ...defaultTimeouts,
+  ...changes,
+})
 
 /**
  * Clients can resume a TLS session for an hour. The context is fixed, because Node.js derives the default from the
@@ -41,14 +44,14 @@ export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions
   /** Called when the router cannot parse a request; may set response headers and return a different problem. */
   beforeRouterError?: (request: FastifyRequest, reply: FastifyReply) => Problem | undefined
   /** Overrides individual timeouts, in milliseconds. */
-  patience?: Partial<Patience>
+  timeouts?: Partial<ServerTimeouts>
   /** Whether clients may negotiate HTTP/2 during the TLS handshake; `serveHttp2` then handles their connections. */
   http2?: boolean
 }
 
 /** Returns the server options: limits, timeouts, and the responses to requests that do not reach a route. */
 export function serverOptions(settings: ServerSettings) {
-  const { requestTimeout, keepAliveTimeout, handshakeTimeout, ...arriving } = patienceWith(settings.patience)
+  const { requestTimeout, keepAliveTimeout, handshakeTimeout, ...arriving } = serverTimeouts(settings.timeouts)
   // `requestIntegrity` checks for Host instead, so that responses to requests without Host have the usual error body.
   const server = {
     ...{ ...arriving, maxHeaderSize: headersLimitBytes, requireHostHeader: false },

@@ -61,7 +61,7 @@ export function signedBy({ issuer, audience, keys, sharedSecret = null }: TokenR
     if (alg === 'HS256' && sharedSecret) return sharedSecret
     const key = await find(keys, kid)
     if (!key || algorithmOf(key) !== alg)
-      throw new Error('The kid of the token names no key of its issuer for this algorithm')
+      throw new Error('The token’s kid matches none of its issuer’s keys for this algorithm')
     return key
   }
   const algorithms = ['RS256', 'ES256', 'EdDSA', ...(sharedSecret ? ['HS256'] : [])]

@@ -75,7 +75,7 @@ export async function findJudged(
 const isPassed = ({ access, view }: Declaration, test: RowTest, row: Row): boolean =>
   access === undefined || rowPasses(test, view ? view.toOwn(row) : row, access)
 
-/** Returns the problem for a refused write. It identifies the resource, but no row. */
+/** Returns the problem for a refused write. It identifies the resource, but not the row. */
 export const notWritable = ({ path }: Declaration, purpose: 'change' | 'store') =>
   new Problem('PERMISSION_DENIED', `The access rules of ${path} do not allow the caller to ${purpose} this`)
 
@@ -126,7 +126,7 @@ export function readable(query: ListQuery, read: RowTest, declaration: Declarati
     const { filters, folded } = declaration.view?.collection ?? declaration
     const member = declaration.view?.memberOf(field) ?? field
     const [value] = equality.values
-    // A filter on an integer outside the column's range would cause an error; the row test accepts it.
+    // A filter with an integer outside the column's range would cause an error; the condition in `where` allows it.
     const isInRange = !equality.on.isNarrow || Math.abs(Number(value)) <= maxId
     const hasIndex = field === 'id' || field === 'createdBy' || filters.includes(field)
     if (hasIndex && isInRange && value !== undefined) {

@@ -43,7 +43,7 @@ export async function counted(tx: Queryable, run: (context: { next: Next }) => P
     for (;;) {
       const settled = await Promise.race([result, nextTurn()])
       if (settled) return settled.value
-      if (pending.size === 0) throw new Error('The function awaits something else than next()')
+      if (pending.size === 0) throw new Error('The function awaits something other than next()')
       await Promise.race([result, ...pending])
     }
   } finally {

@@ -27,7 +27,10 @@ export function readComparisons(query: Readonly<Record<string, unknown>>, gramma
     const parameter = grammar.parameters.get(name)
     const list = parameter ? undefined : grammar.lists.get(name)
     if (parameter && ++parameters === maxQuery.parameters + 1) {
-      errors.push({ field: name, message: `is one too many: at most ${maxQuery.parameters} parameters have operators` })
+      errors.push({
+        field: name,
+        message: `exceeds the limit: at most ${maxQuery.parameters} parameters may have operators`,
+      })
     } else if (parameter) tests.push(readComparison(parameter.field, parameter.operator, text, name, errors))
     else if (list && text.includes(',')) tests.push(readEnumeration(list, text, name, errors))
     else if (name === 'or' && grammar.hasAlternatives) tests.push(readAlternatives(text, grammar, errors))

@@ -38,7 +38,10 @@ export function readRelatedFilters(query: Readonly<Record<string, unknown>>, fil
     const along = rest.length > 0 ? filters.get(relation) : undefined
     if (along === undefined || typeof text !== 'string') continue
     if (++parameters > maxQuery.parameters) {
-      errors.push({ field: name, message: `is one too many: at most ${maxQuery.parameters} follow relations` })
+      errors.push({
+        field: name,
+        message: `exceeds the limit: at most ${maxQuery.parameters} parameters may follow relations`,
+      })
       break
     }
     tests.set(along, [...(tests.get(along) ?? []), readFilter(along, rest.join('.'), text, name, errors)])

@@ -16,7 +16,7 @@ import type { Tables } from '../tables/tables.ts'
 import type { TextIndex } from '../text-index/text-index.ts'
 import { cancellableRunner } from './cancellable-runner.ts'
 import { postgres } from './engine.ts'
-import { hastyTimeouts, openPool, patientTimeouts } from './pool.ts'
+import { bestEffortTimeouts, defaultTimeouts, openPool } from './pool.ts'
 import { checkPooler } from './pooler.ts'
 import { withoutNul } from './statements.ts'
 
@@ -25,8 +25,8 @@ const sessionTimeouts = { lock_timeout: 2_000, idle_in_transaction_session_timeo
 const pingQuery = { text: 'select 1', query_timeout: 2_000 }
 /** A pooler accepts no session settings, so the timeouts must be set on the role: see `checkPooler`. */
 const ofPooler = {
-  connectionTimeoutMillis: patientTimeouts.connectionTimeoutMillis,
-  responseMs: patientTimeouts.responseMs,
+  connectionTimeoutMillis: defaultTimeouts.connectionTimeoutMillis,
+  responseMs: defaultTimeouts.responseMs,
 }
 
 export interface PostgresOptions {
@@ -34,7 +34,7 @@ export interface PostgresOptions {
   poolSize: number
   /** Number of threads in this process that share these connections. */
   divisor: number
-  isHasty: boolean
+  isBestEffort: boolean
   /** The URL of the pooler in front of the server, such as PgBouncer in transaction mode; null if there is none. */
   poolerUrl: string | null
   setTimer: SetTimer
@@ -55,10 +55,14 @@ const scanOptions = '-c max_parallel_workers_per_gather=0'
  */
 export async function openPostgres(
   url: string,
-  { poolSize, divisor, isHasty, poolerUrl, setTimer, onCommit }: PostgresOptions,
+  { poolSize, divisor, isBestEffort, poolerUrl, setTimer, onCommit }: PostgresOptions,
 ): Promise<Database> {
   const names = new Map<string, string>()
-  const ofServer = { connectionString: url, ...(isHasty ? hastyTimeouts : patientTimeouts), ...sessionTimeouts }
+  const ofServer = {
+    connectionString: url,
+    ...(isBestEffort ? bestEffortTimeouts : defaultTimeouts),
+    ...sessionTimeouts,
+  }
   const shareOf = (connections: number) => Math.max(minPool, Math.ceil(connections / divisor))
   const pool = (max: number) =>
     openPool(poolerUrl === null ? { ...ofServer, max } : { ...ofPooler, connectionString: poolerUrl, max }, names)
@@ -101,9 +105,9 @@ export async function openPostgres(
   return { ...shared, ...accessOf(main), reserved, ping, close }
 }
 
-/** Opens one connection for reading; rejects if the server cannot be reached. `isPatient` removes the time limit. */
-export async function openPostgresReadOnly(url: string, isPatient: boolean): Promise<ReadOnlyDatabase> {
-  const limits = isPatient ? { ...patientTimeouts, statement_timeout: 0, responseMs: null } : patientTimeouts
+/** Opens one connection for reading; rejects if the server cannot be reached. `isUnlimited` removes the time limit. */
+export async function openPostgresReadOnly(url: string, isUnlimited: boolean): Promise<ReadOnlyDatabase> {
+  const limits = isUnlimited ? { ...defaultTimeouts, statement_timeout: 0, responseMs: null } : defaultTimeouts
   const pool = openPool({ connectionString: url, max: 1, ...limits, ...sessionTimeouts }, new Map())
   try {
     await pool.query('select 1')

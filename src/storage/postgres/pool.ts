@@ -19,12 +19,12 @@ interface Timeouts {
   options?: string
 }
 
-export const patientTimeouts: Timeouts = {
+export const defaultTimeouts: Timeouts = {
   connectionTimeoutMillis: 3_000,
   statement_timeout: 5_000,
   responseMs: 6_000,
 }
-export const hastyTimeouts: Timeouts = {
+export const bestEffortTimeouts: Timeouts = {
   connectionTimeoutMillis: 500,
   statement_timeout: 500,
   responseMs: 700,

@@ -4,7 +4,7 @@ import type pg from 'pg'
 import { type Database, maxConnections } from '../database.ts'
 import type { ResourceTable } from '../resource-tables/resource-columns.ts'
 import type { Tables } from '../tables/tables.ts'
-import { breakConnection, openPool, patientTimeouts } from './pool.ts'
+import { breakConnection, defaultTimeouts, openPool } from './pool.ts'
 
 export interface TextIndexesOptions {
   db: Database
@@ -20,7 +20,7 @@ const indexingLock = 5_470_113
 
 /** Opens a separate connection to the server, because the lock and the settings belong to a session. */
 function openSession(connectionString: string) {
-  const pool = openPool({ ...patientTimeouts, connectionString, max: maxConnections.textIndex }, new Map())
+  const pool = openPool({ ...defaultTimeouts, connectionString, max: maxConnections.textIndex }, new Map())
   const clients = new Set<pg.PoolClient>()
   pool.on('connect', (client) => clients.add(client))
   pool.on('remove', (client) => clients.delete(client))

@@ -18,7 +18,7 @@ export interface ClientsTable extends Revisioned {
   introspectsOthers: Generated<number>
   /** The labels as a JSON object. */
   labels: Generated<string>
-  /** When a token of the client was last used in a counted request, to the minute. */
+  /** When a token of the client was last used in a request that counted against a limit, to the minute. */
   lastUsedAt: string | null
   /** `calls/seconds` and requests per month, for each account of the client; null means the defaults. */
   rate: ColumnType<string | null, string | null | undefined, string | null>

@@ -90,7 +90,7 @@ forEachEngine((engine) => {
     })
 
     for (const [what, reference, cause] of [
-      ['awaits something other than next()', () => setTimeout(20, 'late'), /awaits something else than next\(\)/],
+      ['awaits something other than next()', () => setTimeout(20, 'late'), /awaits something other than next\(\)/],
       ['returns an invalid value', async ({ next }) => `${'x'.repeat(20)}${await next('invoices')}`, /invalid value/],
       ['throws', async ({ next }) => Promise.reject(new Error(`no ${await next('invoices')}`)), /^no \d+$/],
       [

@@ -70,7 +70,7 @@ forEachEngine((engine) => {
     const own = ({ id: _, createdAt: __, updatedAt: ___, ...rest }: Record<string, unknown>) => rest
     const count = async () => (await send({ url: `${url}?limit=200` })).json().length
 
-    it('201 with the values of `set` and `defaults`, which are stored and can be filtered by', async () => {
+    it('201 with the values from `set` and `defaults`; they are stored, and lists can be filtered by them', async () => {
       const made = await create()
       assert.deepEqual(own(made), filled)
       assert.deepEqual((await send({ url: `${url}/${made.id}` })).json(), made)

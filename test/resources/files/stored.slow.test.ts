@@ -248,8 +248,8 @@ forEachEngine((engine) => {
 
 onSqlite((engine) => {
   describe('a slow upload', () => {
-    const patience = { requestTimeout: 500, headersTimeout: 400, connectionsCheckingInterval: 50 }
-    const service = appOn(engine, { definition, patience, maxUploads: 1 })
+    const timeouts = { requestTimeout: 500, headersTimeout: 400, connectionsCheckingInterval: 50 }
+    const service = appOn(engine, { definition, timeouts, maxUploads: 1 })
 
     it('408 if the body does not arrive in time; no file remains, and the upload slot is free again', async () => {
       const scopedAs = { authorization: `Bearer ${token(scopes)}`, 'x-forwarded-proto': 'https' }
