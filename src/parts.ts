@@ -58,7 +58,8 @@ export async function openParts(config: Config, definition: Definition, opening:
     onClose(part.close)
     return part
   }
-  const clock = closeLater(await nodeClock({ db, log, wall, monotonic, onMoved: () => revocations.count++ }))
+  const onMoved = () => revocations.count++
+  const clock = closeLater(await nodeClock({ db, log: thread ? null : log, wall, monotonic, onMoved }))
   const { now } = clock
   const policy = { allowHttp: config.webhooks.allowHttp, allowCidrs: config.webhooks.allowCidrs }
   const resultsUrl = resultsUrlOf(config.storage)

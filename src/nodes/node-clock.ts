@@ -4,7 +4,8 @@ import type { Database } from '../storage/database.ts'
 
 export interface NodeClockOptions {
   db: Database
-  log: Log
+  /** Null in a thread whose process has another clock that logs. */
+  log: Log | null
   /** Returns the system time in ms since the epoch. */
   wall: () => number
   /** Returns the monotonic time in ms. */
@@ -27,7 +28,7 @@ export async function nodeClock({ log, ...options }: NodeClockOptions): Promise<
 }
 
 /** Runs one measurement at a time. Logs only the first of consecutive failures, because readiness also reports them. */
-function measuring({ measure }: SharedClock, log: Log): () => Promise<void> {
+function measuring({ measure }: SharedClock, log: Log | null): () => Promise<void> {
   let isRunning = false
   let isFailing = false
   return async () => {
@@ -37,14 +38,14 @@ function measuring({ measure }: SharedClock, log: Log): () => Promise<void> {
       await measure()
       isFailing = false
     } catch (error) {
-      if (!isFailing) log.warn({ err: error }, 'clock not comparable')
+      if (!isFailing) log?.warn({ err: error }, 'clock not comparable')
       isFailing = true
     }
     isRunning = false
   }
 }
 
-function logDrift(log: Log, { drift, aheadMs }: DriftNotice): void {
-  if (drift === 'none') log.info({ aheadMs }, 'clock in step again')
-  else log.warn({ aheadMs, ready: drift !== 'unusable' }, 'clock out of step')
+function logDrift(log: Log | null, { drift, aheadMs }: DriftNotice): void {
+  if (drift === 'none') log?.info({ aheadMs }, 'clock in step again')
+  else log?.warn({ aheadMs, ready: drift !== 'unusable' }, 'clock out of step')
 }

@@ -13,7 +13,8 @@ export class DatabaseDamaged extends Error {
   }
 }
 
-const damageCodes = new Set([11, 26])
+const [sqliteCorrupt, sqliteNotADatabase] = [11, 26]
+const damageCodes = new Set([sqliteCorrupt, sqliteNotADatabase])
 
 /** Returns true for SQLITE_CORRUPT and SQLITE_NOTADB: the file contains something that SQLite did not write. */
 export const isDamage = (error: unknown): boolean => damageCodes.has(Number(errorField(error, 'errcode')) & 0xff)
@@ -71,18 +72,23 @@ export interface DamageGuard {
   rethrow: (error: unknown) => never
 }
 
-/** Creates the guard of an open file; `onDamage` is called at most once. */
-export function damageGuard(onDamage: (error: unknown) => void): DamageGuard {
-  let damage: unknown
+/** The memory that tells the threads of a process about damage. */
+export const damageMemory = (): SharedArrayBuffer => new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)
+
+/** Creates the guard of an open file. `onDamage` is called at most once, in the first thread that finds damage. */
+export function damageGuard(onDamage: (error: unknown) => void, memory = damageMemory()): DamageGuard {
+  const found = new Int32Array(memory)
+  const isDamaged = () => Atomics.load(found, 0) === 1
+  let damage: unknown = Object.assign(new Error('Another thread found a damaged page'), { errcode: sqliteCorrupt })
   return {
     refuse: () => {
-      if (damage !== undefined) throw damage
+      if (isDamaged()) throw damage
     },
-    isDamaged: () => damage !== undefined,
+    isDamaged,
     rethrow: (error) => {
-      if (damage === undefined && isDamage(error)) {
+      if (isDamage(error)) {
         damage = error
-        onDamage(error)
+        if (Atomics.exchange(found, 0, 1) === 0) onDamage(error)
       }
       throw error
     },

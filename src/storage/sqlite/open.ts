@@ -13,7 +13,7 @@ import type { Unindexed } from '../text-index/builder.ts'
 import { changeMemory } from './change-numbers.ts'
 import type { RecorderOf } from './change-recorder.ts'
 import { changeLog, countsOf } from './changes.ts'
-import { type DamageGuard, damageGuard } from './damage.ts'
+import { type DamageGuard, damageGuard, damageMemory } from './damage.ts'
 import {
   openSqliteFile,
   rowsOfStatement,
@@ -38,9 +38,12 @@ const kysely = (handle: SqliteHandle, guard?: DamageGuard) =>
 export interface SqliteMemory {
   lock: SharedArrayBuffer
   changes: SharedArrayBuffer
+  damage: SharedArrayBuffer
 }
 
-export const sqliteMemory = (): SqliteMemory => ({ lock: writeLockMemory(), changes: changeMemory() })
+export const sqliteMemory = (): SqliteMemory => ({
+  ...{ lock: writeLockMemory(), changes: changeMemory(), damage: damageMemory() },
+})
 
 /** Releases the write lock if a thread that has ended held it. */
 export const releaseThread = ({ lock }: SqliteMemory, thread: number): void => unlockFor(lock, thread)
@@ -52,7 +55,9 @@ export interface SqliteOptions {
   onCommit?: OnCommit
   /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
-  /** Called once, when a statement encounters a damaged page. From then on, nothing is written to the file. */
+  /**
+   * Called once, when a statement encounters a damaged page. From then on, no thread of the process writes to the file.
+   */
   onDamage?: (error: unknown, path: string) => void
   /** How far the text index may lag behind; by default, 10,000 new rows and 1,000 changes. */
   unindexed?: Unindexed
@@ -62,7 +67,7 @@ export interface SqliteOptions {
 export function openSqlite(url: string, path: string, given: SqliteOptions): Database {
   const { setTimer, onError = () => {}, onCommit = () => {}, unindexed = unindexedAtMost, shared = null } = given
   const lock = shared && writeLock(shared.memory.lock, shared.thread)
-  const guard = damageGuard((error) => given.onDamage?.(error, path))
+  const guard = damageGuard((error) => given.onDamage?.(error, path), shared?.memory.damage)
   const numbers = { ...countsOf(() => ({ writer, reader })), look: () => reads.look() }
   const changes = changeLog({ ...numbers, shared: shared && lock && { memory: shared.memory.changes, lock } })
   const { writer, reader } = openFiles(path, changes.recorderOf)
