@@ -10,14 +10,16 @@ const build = fileURLToPath(new URL('../build/', import.meta.url))
 
 /**
  * Imports the test runner. Returns its functions, and the async hook with which it assigns each new test to its suite.
- * The hook is expensive: it adds two calls to every promise and work for the garbage collector.
+ * The hook is expensive: it adds two calls to every promise and work for the garbage collector. Without `destroy`, it
+ * adds only one; the runner then keeps a map entry of each promise that was created during the imports.
  */
 async function runnerWithHook() {
   const { createHook } = asyncHooks
   const hooks: AsyncHook[] = []
   // The runner imports `createHook` at once, but calls it only when the first suite is declared.
   asyncHooks.createHook = (callbacks) => {
-    const hook = createHook(callbacks)
+    const { init } = callbacks
+    const hook = createHook({ ...(init && { init }) })
     hooks.push(hook)
     return hook
   }
@@ -52,6 +54,8 @@ function runThreadsFromBuild(): void {
  */
 export async function describeFiles(files: readonly string[], hasBuild: boolean): Promise<void> {
   if (hasBuild) runThreadsFromBuild()
+  // Import the service before the first suite enables the hook.
+  await import('../test/support/app.ts')
   const { runner, hooks } = await runnerWithHook()
   let pending = files.length
   for (const file of files) {

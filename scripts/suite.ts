@@ -32,7 +32,7 @@ test/cli, has .browser in its name, or begins with the comment
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const alone = '// Runs in its own process:'
-const maxFilesPerProcess = 48
+const maxFilesPerProcess = 64
 const processes = 3
 const memory = '/dev/shm'
 const minMemoryBytes = 2 * 1024 ** 3
@@ -89,8 +89,10 @@ function fitsInMemory(): boolean {
 const temporary = mkdtempSync(join(fitsInMemory() ? memory : tmpdir(), 'plinth-tests-'))
 // PgBouncer and PostgreSQL run as another user, which must be able to read this folder.
 chmodSync(temporary, 0o755)
-// The runner passes these flags to the test processes. A larger young generation needs fewer garbage collections.
-const flags = ['--min-semi-space-size=64', '--max-semi-space-size=64', '--single-threaded-gc']
+// The runner passes these flags to the test processes. Larger generations need fewer garbage collections: most processes
+// end before the old generation is full.
+const heap = ['--min-semi-space-size=64', '--max-semi-space-size=64', '--initial-old-space-size=768']
+const flags = [...heap, '--single-threaded-gc']
 const args = [
   `--test-concurrency=${processes}`,
   ...options.filter((option) => !['--fast', '--browser'].includes(option)),
