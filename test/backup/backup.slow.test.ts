@@ -55,7 +55,7 @@ async function reportOf({ call }: Serving, token: string): Promise<{ taskId: str
 function restoreSuite(engine: EngineUnderTest): void {
   describe('a backup of a running service', () => {
     it('restores all data acknowledged before it, and sends no delivered event again', async (t) => {
-      const [{ folder, remove }, from, to] = [newFolder(), await engine.place(), await engine.place()]
+      const [{ folder, remove }, from, to] = [newFolder(), await engine.migratedPlace(), await engine.place()]
       const port = String(await freePort())
       const settings = { PLINTH_PORT: port, ...(engine.name === 'postgres' && { DATABASE_URL: from.url }) }
       const config = configIn(join(folder, 'one'), settings)
@@ -118,9 +118,9 @@ function restoreSuite(engine: EngineUnderTest): void {
   })
 }
 
-/** Returns the configurations of two services with empty databases, in a folder that is removed after the test. */
+/** Returns the configurations of two services, the second with an empty database, in a folder that is removed after the test. */
 async function twoServices(engine: EngineUnderTest, t: TestContext) {
-  const [{ folder, remove }, from, to] = [newFolder(), await engine.place(), await engine.place()]
+  const [{ folder, remove }, from, to] = [newFolder(), await engine.migratedPlace(), await engine.place()]
   t.after(async () => {
     await Promise.all([from.remove(), to.remove()])
     remove()
@@ -200,7 +200,7 @@ function refusalSuite(engine: EngineUnderTest): void {
       const created = newFolder()
       folder = created.folder
       remove.push(created.remove)
-      from = await engine.place()
+      from = await engine.migratedPlace()
       remove.push(from.remove)
       config = configIn(join(folder, 'one'), { PLINTH_PORT: '0', ...databaseUrl(from) })
       await (await serve(config)).close()
@@ -315,7 +315,7 @@ function refusalSuite(engine: EngineUnderTest): void {
 
   describe('a backup', () => {
     it('lists missing and damaged results, overwrites no file, and leaves nothing behind if aborted', async (t) => {
-      const [{ folder, remove }, from] = [newFolder(), await engine.place()]
+      const [{ folder, remove }, from] = [newFolder(), await engine.migratedPlace()]
       const env = { PLINTH_PORT: '0', ...(engine.name === 'postgres' && { DATABASE_URL: from.url }) }
       const config = configIn(folder, env)
       const service = await serve(config)

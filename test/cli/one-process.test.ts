@@ -57,7 +57,7 @@ onSqlite((engine) => {
     let db: Database
     let service: RealService
     before(async () => {
-      place = await engine.place()
+      place = await engine.migratedPlace()
       db = await seedProducts(place.url, 40_000)
       service = await realService({ DATABASE_URL: place.url })
     })

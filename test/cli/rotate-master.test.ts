@@ -36,7 +36,7 @@ function closersOf(t: TestContext) {
 
 /** Creates a folder and a database for a service. `withKey` returns its configuration with the given master key. */
 async function newPlace(t: TestContext, engine: EngineUnderTest) {
-  const [{ folder, remove }, place, onClose] = [newFolder(), await engine.place(), closersOf(t)]
+  const [{ folder, remove }, place, onClose] = [newFolder(), await engine.migratedPlace(), closersOf(t)]
   onClose(remove)
   onClose(place.remove)
   const settings = { PLINTH_PORT: String(await freePort()), DATABASE_URL: place.url }

@@ -19,7 +19,7 @@ forEachEngine((engine) => {
     const scrape = async () => scraped(await (await request(`${base}/metrics`)).body.text())
 
     before(async () => {
-      place = await engine.place()
+      place = await engine.migratedPlace()
       const port = await freePort()
       base = `http://127.0.0.1:${port}`
       receiver = createServer((incoming, response) => {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
-import { beforeEach, describe, it } from 'node:test'
+import { before, beforeEach, describe, it } from 'node:test'
 import { operator } from '../../src/audit/chain.ts'
 import { rotateOnRequest } from '../../src/oauth/keys/rotation.ts'
+import { createKey, type StoredKey } from '../../src/oauth/keys/stored-keys.ts'
+import { iso } from '../../src/storage/ids.ts'
 import { appOn } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { sealer } from './support.ts'
@@ -32,10 +34,21 @@ forEachEngine((engine) => {
   const pass = (ms: number) => {
     service.clock.now += ms
   }
+  let initial: StoredKey
+  before(async () => {
+    initial = await createKey(sealer, '', '')
+  })
   /** Leaves one key, created a millisecond ago, because keys created at the same instant have no defined order. */
   beforeEach(async () => {
-    const { kid } = (await rotate({ discard: true })).json().published
-    assert.deepEqual(await states(), [[kid, 'signing']])
+    const createdAt = iso(service.clock.now)
+    await service.db.write(async (tx) => {
+      await tx.deleteFrom('signingKeys').execute()
+      await tx
+        .insertInto('signingKeys')
+        .values({ ...initial, createdAt, activeFrom: createdAt })
+        .execute()
+    })
+    assert.deepEqual(await states(), [[initial.kid, 'signing']])
     pass(1)
     reloads = 0
   })

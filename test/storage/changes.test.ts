@@ -4,7 +4,6 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { ChangeTracker, Database, Queryable } from '../../src/storage/database.ts'
-import { migrate } from '../../src/storage/migrate.ts'
 import { openDatabase } from '../../src/storage/open.ts'
 import { onSqlite, type Place } from '../support/engines.ts'
 
@@ -16,9 +15,8 @@ onSqlite((engine) => {
     /** A second connection, which SQLite treats like a connection from another process. */
     let other: DatabaseSync
     beforeEach(async () => {
-      place = await engine.place()
+      place = await engine.migratedPlace()
       db = await openDatabase(place.url)
-      await migrate(db)
       assert.ok(db.changes)
       changes = db.changes
       other = new DatabaseSync(place.url.slice('file:'.length), { timeout: 0 })

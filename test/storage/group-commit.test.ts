@@ -6,7 +6,6 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Database, Queryable } from '../../src/storage/database.ts'
-import { migrate } from '../../src/storage/migrate.ts'
 import { openDatabase } from '../../src/storage/open.ts'
 import type { SqliteHandle } from '../../src/storage/sqlite/driver.ts'
 import { sqlite } from '../../src/storage/sqlite/engine.ts'
@@ -21,9 +20,8 @@ onSqlite((engine) => {
     /** A second connection, which SQLite treats like a connection from another process. */
     let other: DatabaseSync
     beforeEach(async () => {
-      place = await engine.place()
+      place = await engine.migratedPlace()
       db = await openDatabase(place.url)
-      await migrate(db)
       other = new DatabaseSync(place.url.slice('file:'.length), { timeout: 0 })
     })
     afterEach(async () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Agent, request } from 'undici'
-import { forEachEngine } from '../support/engines.ts'
+import { forEachEngine, type Place } from '../support/engines.ts'
 import { eventually, type RealService, realService } from '../support/service.ts'
 
 const hanging = fileURLToPath(new URL('hanging-service.ts', import.meta.url))
@@ -50,10 +50,10 @@ function clientsOf(service: RealService) {
 forEachEngine((engine) => {
   /** Starts a service and its clients before the tests, and stops them afterward. */
   const using = (env: Record<string, string>) => {
-    let place: Awaited<ReturnType<typeof engine.place>>
+    let place: Place
     const shared = {} as { service: RealService; clients: ReturnType<typeof clientsOf> }
     before(async () => {
-      place = await engine.place()
+      place = await engine.migratedPlace()
       shared.service = await realService({ ...env, DATABASE_URL: place.url })
       await shared.service.start()
       shared.clients = clientsOf(shared.service)

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Agent } from 'undici'
-import { forEachEngine } from '../support/engines.ts'
+import { forEachEngine, type Place } from '../support/engines.ts'
 import { type OpenEventStream, openEventStream } from '../support/event-streams.ts'
 import { type RealService, realService } from '../support/service.ts'
 
@@ -15,11 +15,11 @@ const writes = 20
 forEachEngine((engine) => {
   for (const threads of ['2', '4']) {
     describe(`event streams of a service with ${threads} threads`, () => {
-      let place: Awaited<ReturnType<typeof engine.place>>
+      let place: Place
       let service: RealService
       let agents: Agent[]
       before(async () => {
-        place = await engine.place()
+        place = await engine.migratedPlace()
         service = await realService({ DATABASE_URL: place.url, PLINTH_THREADS: threads })
         await service.start()
         const ca = readFileSync(join(service.dataDir, 'certificates', 'authority.crt'))

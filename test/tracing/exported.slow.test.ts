@@ -44,7 +44,7 @@ async function serviceOn(t: TestContext, databaseUrl: string, env: Record<string
 forEachEngine((engine) => {
   describe('exported traces', () => {
     it('connect a request to its report job and webhook call, without query strings or webhook paths', async (t) => {
-      const place = await engine.place()
+      const place = await engine.migratedPlace()
       t.after(() => place.remove())
       const { received, url } = await collector(t)
       const hook = await receiver(t, () => ({ status: 204 }))
