@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { Agent, request } from 'undici'
 import { forEachEngine, type Place } from '../support/engines.ts'
 import { eventually, type RealService, realService } from '../support/service.ts'
+import { eventStreamTests } from './streams.ts'
 
 const hanging = fileURLToPath(new URL('hanging-service.ts', import.meta.url))
 const plinth = fileURLToPath(new URL('../../bin/plinth.js', import.meta.url))
@@ -189,11 +190,7 @@ forEachEngine((engine) => {
         assert.equal(other.status, 1)
       })
 
-      it('exits with 0 on SIGTERM', async () => {
-        await on.service.kill('SIGTERM')
-        assert.equal(on.service.child().exitCode, 0)
-        assert.match(on.service.output(), /service stopped/)
-      })
+      describe('event streams', () => eventStreamTests(on))
     })
   }
 
