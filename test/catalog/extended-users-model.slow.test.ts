@@ -62,7 +62,7 @@ const runs = Number(process.env.RUNS ?? 20)
 
 forEachEngine((engine) => {
   describe('random changes to a user by random callers', () => {
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
 
     it('have the same status and effect as in a naive in-memory model (T-API-10)', async () => {
       const administrator = { scopes: `${allScopes.join(' ')}` }

@@ -37,7 +37,7 @@ type Request = Parameters<TestApp['send']>[0]
 
 forEachEngine((engine) => {
   describe('users with additional fields and roles', () => {
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
     let [ada, eve] = [0, 0]
     let count = 0
     const newUser = (isAdministrator = false) =>

@@ -17,7 +17,7 @@ const read = async ({ send }: TestApp, id: number) => {
 
 forEachEngine((engine) => {
   describe('users of a service that adds fields later', () => {
-    const { start, state } = successiveAppsOn(engine)
+    const { start, state } = successiveAppsOn(engine, { prefixes: [''] })
 
     it('have no value for a required field until one is set, and keep their revision', async () => {
       const { service: before } = await start(builtIn)

@@ -54,7 +54,7 @@ function definitionOf() {
 forEachEngine((engine) => {
   describe('users written by actions and hooks', () => {
     const revocations = { count: 0 }
-    const app = appOn(engine, { definition: definitionOf(), revocations })
+    const app = appOn(engine, { prefixes: [''], definition: definitionOf(), revocations })
     let people = 0
     const account = async (role: Role) => {
       const at = app.clock.now

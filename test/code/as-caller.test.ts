@@ -99,7 +99,7 @@ function definitionOf() {
 
 forEachEngine((engine) => {
   describe('asCaller', () => {
-    const app = appOn(engine, { definition: definitionOf() })
+    const app = appOn(engine, { prefixes: [''], definition: definitionOf() })
     const all = `${scopes} notes:read notes:write`
     const as = (client: string) => async (name: string, payload: object) => {
       const response = await app.send({ method: 'POST', url: `/probes/${name}`, payload, token: token(all, client) })

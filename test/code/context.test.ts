@@ -83,7 +83,7 @@ function definitionOf(moments: string[]) {
 forEachEngine((engine) => {
   describe('the context that actions and hooks receive', () => {
     const moments: string[] = []
-    const app = appOn(engine, { definition: definitionOf(moments) })
+    const app = appOn(engine, { prefixes: [''], definition: definitionOf(moments) })
     const send = async (
       method: 'POST' | 'GET' | 'DELETE' | 'PUT',
       url: string,

@@ -126,7 +126,7 @@ onPostgres((engine) => {
 forEachEngine((engine) => {
   describe('transactions that lock rows in different orders', () => {
     const seen: Seen = { isPostgres: engine.name === 'postgres', runs: 0, failures: { left: 0, state: '' } }
-    const app = appOn(engine, { definition: definitionOf(seen) })
+    const app = appOn(engine, { prefixes: [''], definition: definitionOf(seen) })
     const send = async (method: 'GET' | 'POST' | 'PATCH', url: string, payload?: object) => {
       const headers = { ...(method === 'PATCH' && { 'content-type': 'application/merge-patch+json' }) }
       const response = await app.send({ method, url, scopes, ...(payload && { payload }), headers })

@@ -44,7 +44,7 @@ function definitionOf() {
 
 forEachEngine((engine) => {
   describe('hooks', () => {
-    const app = appOn(engine, { definition: definitionOf() })
+    const app = appOn(engine, { prefixes: [''], definition: definitionOf() })
     const send = (method: 'POST' | 'GET' | 'PATCH' | 'DELETE', url: string, payload?: object) =>
       app.send({ method, url, scopes, ...(payload && { payload }), ...(method === 'PATCH' && { headers: mergePatch }) })
     const project = async (more: object = {}) =>
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
       resources: [folders, pages],
       code: { pageHooks: hooks(pages, { removed: () => {} }) },
     })
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
     const all = `${Object.keys(definition.scopes).join(' ')} webhooks:read webhooks:write`
 
     it('stores, with the event of each deleted row, the parent row that the access rule compares', async () => {

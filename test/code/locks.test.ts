@@ -46,7 +46,7 @@ function definitionOf() {
 
 forEachEngine((engine) => {
   describe('actions and requests that write rows included in a stored sum', () => {
-    const app = appOn(engine, { definition: definitionOf() })
+    const app = appOn(engine, { prefixes: [''], definition: definitionOf() })
     const send = async (method: 'GET' | 'POST' | 'PATCH' | 'PUT', url: string, payload?: object) => {
       const headers = method === 'PATCH' ? { headers: mergePatch } : {}
       const response = await app.send({ method, url, scopes, ...(payload && { payload }), ...headers })

@@ -107,7 +107,7 @@ forEachEngine((engine) => {
     const log = { info: () => {}, warn: () => {}, error: () => {} }
     const noJobs = { check: () => {}, enqueue: async () => {} }
     const codeServices = { monotonic, log, fetch, jobs: noJobs }
-    const app = appOn(engine, { definition: definitionOf(seen), codeServices })
+    const app = appOn(engine, { prefixes: [''], definition: definitionOf(seen), codeServices })
     const send = async (method: 'POST' | 'GET' | 'PUT' | 'PATCH' | 'DELETE', url: string, payload?: object) => {
       const headers = method === 'PATCH' ? { headers: mergePatch } : {}
       const response = await app.send({ method, url, scopes, ...(payload && { payload }), ...headers })
@@ -206,7 +206,7 @@ describe('the hooks of a service', () => {
 forEachEngine((engine) => {
   describe('the hooks of rows deleted by a cascade along two paths', () => {
     const moments: string[] = []
-    const app = appOn(engine, { definition: diamond(moments) })
+    const app = appOn(engine, { prefixes: [''], definition: diamond(moments) })
 
     it('run for referring rows before the rows that they refer to', async () => {
       const allScopes = ['roots', 'branches', 'leaves', 'tails'].flatMap((name) => [`${name}:read`, `${name}:write`])

@@ -123,7 +123,7 @@ onSqlite((engine) => {
     before(async () => {
       store = await silentStore()
       db = await engine.database()
-      test = await testApp(db, { results: s3Results(url, limits) })
+      test = await testApp(db, { prefixes: [''], results: s3Results(url, limits) })
     })
     after(async () => {
       await test.app.close()

@@ -5,7 +5,7 @@ import { onSqlite } from '../support/engines.ts'
 import { sendRaw } from './support.ts'
 
 onSqlite((engine) => {
-  const service = appOn(engine)
+  const service = appOn(engine, { prefixes: [''] })
 
   /**
    * Asserts that the error body matches the contract and that the common headers are present, wherever the error occurred.

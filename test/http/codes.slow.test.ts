@@ -13,12 +13,12 @@ forEachEngine((engine) => {
     let demanding: TestApp
     before(async () => {
       db = await engine.database()
-      service = await testApp(db)
+      service = await testApp(db, { prefixes: [''] })
       const verify = () => {
         throw new Error('select hunter2 from /srv/plinth')
       }
-      faulty = await testApp(db, { verify })
-      demanding = await testApp(db, { requireIfMatch: true })
+      faulty = await testApp(db, { prefixes: [''], verify })
+      demanding = await testApp(db, { prefixes: [''], requireIfMatch: true })
       await service.send({ method: 'POST', url: '/users', payload: user })
       await service.send({ method: 'POST', url: '/products', payload: { name: 'Pen', price: 1 } })
     })

@@ -126,7 +126,7 @@ forEachEngine((engine) => {
     let service: TestApp
     before(async () => {
       db = await engine.database()
-      service = await testApp(db)
+      service = await testApp(db, { prefixes: [''] })
       const create = (url: string, payload: object) => service.send({ method: 'POST', url, payload })
       await create('/products', { name: 'Pen', price: 1 })
       await create('/users', { name: 'Ada', email: 'ada@plinth.test' })

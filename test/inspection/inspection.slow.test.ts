@@ -33,7 +33,7 @@ forEachEngine((engine) => {
   }
 
   describe('/api/health/examination', () => {
-    const service = appOn(engine, { env })
+    const service = appOn(engine, { prefixes: [''], env })
     const { call, outcome } = on(service)
 
     it('202, then the report with the deep checks, in the order of the areas', async () => {
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
   })
 
   describe('/api/audit/verification', () => {
-    const service = appOn(engine, { env })
+    const service = appOn(engine, { prefixes: [''], env })
     const { call, outcome, add } = on(service)
 
     it('202, then the number of verified entries and a checkpoint of the newest one', async () => {
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
   })
 
   describe('an inspection on several nodes', () => {
-    const service = appOn(engine)
+    const service = appOn(engine, { prefixes: [''] })
     const nodeOf = (node: string, run: (signal: AbortSignal) => Promise<string>, errors: unknown[] = []) =>
       inspection<null, string>({
         ...{ db: service.db, name: 'test', node, now: () => service.clock.now },

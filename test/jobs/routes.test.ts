@@ -12,7 +12,7 @@ const chase = { name: 'chase', cron: '0 8 * * 1-5', zone: 'Europe/Berlin', misse
 forEachEngine((engine) => {
   describe('the routes of jobs', () => {
     const jobs = served([jobOf('remind', () => {}), jobOf('chase', () => {})], [chase])
-    const service = appOn(engine, { jobs })
+    const service = appOn(engine, { prefixes: [''], jobs })
     let count = 0
     const scopes = 'admin'
     const add = (status: 'waiting' | 'failed') => addJobRow(service.db, ++count, status)

@@ -6,7 +6,7 @@ import { appOn } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 forEachEngine((engine) => {
-  const service = appOn(engine)
+  const service = appOn(engine, { prefixes: [''] })
   let people = 0
   const user = async (name = 'Somebody') => {
     const email = `person${++people}@example.com`

@@ -31,7 +31,7 @@ forEachEngine((engine) => {
   let service: TestApp
   before(async () => {
     db = await engine.database()
-    service = await testApp(db)
+    service = await testApp(db, { prefixes: [''] })
   })
   after(async () => {
     // Ignore errors caused by closing the database.
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
         lookedUp.push(text)
         return read(text)
       }
-      const other = await testApp(db, { readApiKey })
+      const other = await testApp(db, { prefixes: [''], readApiKey })
       const responses = []
       for (const sent of [key, 'plk_wrong', undefined]) {
         const headers = sent ? { 'x-api-key': sent } : {}

@@ -32,7 +32,7 @@ forEachEngine((engine) => {
       const { login, frame } = createUserParts({ ...tokens, sealer: seal, random: randomBytes, ...looks })
       const about = { login, frame, address: () => '127.0.0.1', sealer: seal, report }
       const provider = { current: authorizationServer({ ...tokens, ...about }) }
-      service = await testApp(db, { corsOrigins: [origin], provider })
+      service = await testApp(db, { prefixes: [''], corsOrigins: [origin], provider })
       const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }
       const { client, secret } = await createClient(db, seal, scopes, machine)
       payload = `grant_type=client_credentials&client_id=${client.id}&client_secret=${secret}`

@@ -26,7 +26,7 @@ forEachEngine((engine) => {
     reloads++
     if (failures.length > 0) throw failures.pop()
   }
-  const service = appOn(engine, { sealer, reloadKeys })
+  const service = appOn(engine, { prefixes: [''], sealer, reloadKeys })
   const rotate = (payload: object = {}, headers: Record<string, string> = {}, scopes = 'admin') =>
     service.send({ method: 'POST', url: '/api/signing-keys/rotate', payload, headers, scopes })
   const keys = async (): Promise<Key[]> => (await service.send({ url: '/api/signing-keys', scopes: 'admin' })).json()

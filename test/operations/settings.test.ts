@@ -16,7 +16,7 @@ const env = {
 
 onSqlite((engine) => {
   describe('GET /api/settings', () => {
-    const service = appOn(engine, { operations: { settings: describeSettings(readConfig(env), env) } })
+    const service = appOn(engine, { prefixes: [''], operations: { settings: describeSettings(readConfig(env), env) } })
     const list = (query = '', scopes = 'admin') => service.send({ url: `/api/settings${query}`, scopes })
 
     it('200 with each setting, its value, its default and its source', async () => {

@@ -13,6 +13,7 @@ forEachEngine((engine) => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-storage-'))
     after(() => rmSync(folder, { recursive: true }))
     const service = appOn(engine, {
+      prefixes: [''],
       env: { PLINTH_RESULTS_URL: `file:${folder}/results`, PLINTH_BACKUP_URL: 's3://bucket/backups' },
     })
     /** Reads the report, after advancing the clock so that no cached report is returned. */
@@ -73,7 +74,7 @@ forEachEngine((engine) => {
 
 onSqlite((engine) => {
   describe('GET /api/storage on a slow disk', () => {
-    const service = appOn(engine, { operations: { readStorage: async () => null } })
+    const service = appOn(engine, { prefixes: [''], operations: { readStorage: async () => null } })
 
     it('503 with Retry-After if the measurement does not finish in time', async () => {
       const { statusCode, headers } = await service.send({ url: '/api/storage', scopes: 'admin' })

@@ -14,7 +14,7 @@ forEachEngine((engine) => {
   describe('GET /api/queues', () => {
     it('200 with every queue empty before any process has processed jobs', async () => {
       const db = await engine.database()
-      const service = await testApp(db, { queue: idle })
+      const service = await testApp(db, { prefixes: [''], queue: idle })
       const listed: Json[] = (await service.send({ url: '/api/queues', scopes: 'admin' })).json()
       const empty = { waiting: 0, repeated: 0, running: 0 }
       assert.deepEqual(
@@ -30,7 +30,7 @@ forEachEngine((engine) => {
       const errors: unknown[] = []
       const now = Date.now
       const queue = await openQueue({ db, now, random: () => 0.5, onError: (error) => errors.push(error) })
-      const service = await testApp(db, { queue, now })
+      const service = await testApp(db, { prefixes: [''], queue, now })
       let end = (_error?: Error) => {}
       t.after(async () => {
         end(new Error('broken'))

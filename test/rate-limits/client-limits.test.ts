@@ -23,7 +23,15 @@ forEachEngine((engine) => {
       const revocations = { count: 0 }
       const verify = tokenVerifier({ issuer, audience: issuer, db, now: () => now, keys, revocations })
       const rules = { general: { calls: 50, seconds: 60 }, quotas: { requests: 1_000, reports: 10 } }
-      service = await testApp(db, { verify, revocations, baseUrl: issuer, now: () => now, sealer, rules })
+      service = await testApp(db, {
+        prefixes: [''],
+        verify,
+        revocations,
+        baseUrl: issuer,
+        now: () => now,
+        sealer,
+        rules,
+      })
       admin = await tokenOf('operator', 'admin')
     })
     after(async () => {
@@ -113,7 +121,7 @@ forEachEngine((engine) => {
     before(async () => {
       db = await engine.database()
       const rules = { general: { calls: 50, seconds: 60 }, quotas: { requests: 1_000, reports: 10 } }
-      service = await testApp(db, { now: () => now, rules })
+      service = await testApp(db, { prefixes: [''], now: () => now, rules })
       const machine = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
       client = (await post('/api/clients', machine)).id
       key = (await post('/api/keys', { name: 'Batch', rate: '9/10', quota: 20 })).id
@@ -187,7 +195,7 @@ forEachEngine((engine) => {
 
     it('200 with the accounts that requested the most reports, if requests have no quota', async () => {
       const rules = { general: null, quotas: { requests: null, reports: 10 } }
-      const unlimited = await testApp(db, { now: () => now, rules })
+      const unlimited = await testApp(db, { prefixes: [''], now: () => now, rules })
       await quotaUses(db).add([[`client:${client},500 reports`, '2026-11', 7]])
       await service.send({
         ...{ method: 'PATCH', url: `/api/clients/${client}`, scopes: 'admin', payload: { quota: null } },
@@ -202,7 +210,7 @@ forEachEngine((engine) => {
     })
 
     it('200 without quotas if the service has no limits', async () => {
-      const open = await testApp(db, { now: () => now })
+      const open = await testApp(db, { prefixes: [''], now: () => now })
       const usage = await open.send({ url: `/api/clients/${client}/usage`, scopes: 'admin' })
       assert.deepEqual([usage.json().rate, usage.json().accounts[0].quotas], [null, []])
       await open.app.close()

@@ -27,7 +27,7 @@ forEachEngine((engine) => {
           const onLimited = (limit: string) => void limited.push(limit)
           const metrics = { read: async () => '', onResponse: () => {}, onDelayed: () => {}, onLimited }
           const limits = { rules: rulesOf(rules), counters: { record, shared }, monotonic: now }
-          return testApp(db, { limits, now, metrics })
+          return testApp(db, { prefixes: [''], limits, now, metrics })
         }
         byRate = await appWith({ general: { calls: 6, seconds: 60 }, quotas: { requests: 100, reports: 1 } })
         byQuota = await appWith({ general: { calls: 100, seconds: 60 }, quotas: { requests: 8, reports: 1 } })

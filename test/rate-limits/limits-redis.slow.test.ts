@@ -36,7 +36,7 @@ async function nodes(db: Database, count: number, redisUrl: string | null, timeo
     const onNotice = ({ what }: { what: string }) => void reports.push(what)
     const counters = await openCounters({ db, redisUrl, timeoutMs, now: Date.now, later, onNotice })
     const limits = { rules: { ...rules, quotas: { requests: 1_000, reports: null } }, counters, monotonic: Date.now }
-    const service = await testApp(db, { limits, now: Date.now, readApiKey })
+    const service = await testApp(db, { prefixes: [''], limits, now: Date.now, readApiKey })
     return { ...service, counters, reports }
   })
   return Promise.all(opened)

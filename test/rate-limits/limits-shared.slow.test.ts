@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       const rules = rulesOf({ general: { calls: 10, seconds: 60 }, quotas: { requests: 8, reports: 2 } })
       const shared = { windows, strictWindows: windows, quotas }
       const limits = { rules, counters: { record: uses, shared }, monotonic: () => clock.now }
-      service = await testApp(db, { limits, now: () => clock.now })
+      service = await testApp(db, { prefixes: [''], limits, now: () => clock.now })
       service.clock = clock
     })
     after(async () => {

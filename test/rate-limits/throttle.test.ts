@@ -177,7 +177,7 @@ onSqlite((engine) => {
       db = await engine.database()
       timers = drivenTimers()
       const rules = { throttle: { calls: 100, seconds: 1, burst: 5 }, quotas: { requests: 500, reports: null } }
-      service = await testApp(db, { rules, later: timers.later, readApiKey: () => key })
+      service = await testApp(db, { prefixes: [''], rules, later: timers.later, readApiKey: () => key })
     })
     after(async () => {
       await service.app.close()

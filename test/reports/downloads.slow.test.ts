@@ -40,7 +40,7 @@ forEachEngine((engine) => {
         return stream
       }
       results = { ...files, open }
-      test = await testApp(db, { results })
+      test = await testApp(db, { prefixes: [''], results })
       await test.app.listen({ host: '127.0.0.1', port: 0 })
       port = (test.app.server.address() as AddressInfo).port
       test.app.server.on('connection', (socket) => {

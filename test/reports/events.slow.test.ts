@@ -21,7 +21,7 @@ forEachEngine((engine) => {
 
     before(async () => {
       db = await engine.database()
-      test = await testApp(db)
+      test = await testApp(db, { prefixes: [''] })
       await test.app.listen({ host: '127.0.0.1', port: 0 })
       origin = `http://127.0.0.1:${(test.app.server.address() as AddressInfo).port}`
     })

@@ -14,7 +14,7 @@ forEachEngine((engine) => {
     let test: TestApp
     before(async () => {
       db = await engine.database()
-      test = await testApp(db, { taskSeconds })
+      test = await testApp(db, { prefixes: [''], taskSeconds })
     })
     after(async () => {
       const faults = [...test.faults]

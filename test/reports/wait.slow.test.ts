@@ -16,7 +16,7 @@ forEachEngine((engine) => {
     const timers = drivenTimers()
     before(async () => {
       db = await engine.database()
-      service = await testApp(db, { later: timers.later })
+      service = await testApp(db, { prefixes: [''], later: timers.later })
     })
     after(async () => {
       const faults = [...service.faults]
@@ -168,7 +168,7 @@ forEachEngine((engine) => {
     })
 
     it('200 at once when the service stops', async () => {
-      const stopping = await testApp(db, { later: timers.later })
+      const stopping = await testApp(db, { prefixes: [''], later: timers.later })
       const { url } = await created()
       const response = stopping.send({ url, headers: { prefer: 'wait=30' } })
       await until(() => timers.pending().includes(30_000))

@@ -20,7 +20,7 @@ forEachEngine((engine) => {
 
     before(async () => {
       db = await engine.database()
-      test = await testApp(db, { later: timers.later })
+      test = await testApp(db, { prefixes: [''], later: timers.later })
       await test.app.listen({ host: '127.0.0.1', port: 0 })
       port = (test.app.server.address() as AddressInfo).port
     })

@@ -58,7 +58,7 @@ forEachEngine((engine) => {
       await fill(db)
       const seen = watched(db)
       last = seen.last
-      service = await testApp(seen.db)
+      service = await testApp(seen.db, { prefixes: [''] })
     })
     after(async () => {
       await service.app.close()

@@ -23,7 +23,7 @@ async function fill(db: Database): Promise<void> {
 
 forEachEngine((engine) => {
   describe(`reads of ${rows} rows`, () => {
-    const service = appOn(engine)
+    const service = appOn(engine, { prefixes: [''] })
     let filled: Promise<void> | undefined
     const ready = () => {
       filled ??= fill(service.db)

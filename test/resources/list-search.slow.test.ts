@@ -113,7 +113,7 @@ forEachEngine((engine) => {
       }
       db = { ...opened, scan }
       await migrate(db, { tables: definition.tables })
-      service = await testApp(db, { definition })
+      service = await testApp(db, { prefixes: [''], definition })
     })
     after(async () => {
       await service.app.close()

@@ -58,7 +58,7 @@ function compare(order: Sort[]) {
 
 forEachEngine((engine) => {
   describe('paging through a list while others write', () => {
-    const service = appOn(engine)
+    const service = appOn(engine, { prefixes: [''] })
     let present: Product[]
 
     const add = async (added: Omit<Product, 'id'>) => {

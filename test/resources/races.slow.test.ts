@@ -8,7 +8,7 @@ const increments = 10
 
 forEachEngine((engine) => {
   describe('concurrent writers of one product (T-RACE-01)', () => {
-    const service = appOn(engine)
+    const service = appOn(engine, { prefixes: [''] })
     let url: string
 
     const send = (request: Parameters<TestApp['send']>[0]) => service.send(request)

@@ -28,7 +28,7 @@ const subjects: { at: string; made: object; method: 'PUT' | 'PATCH' | 'POST'; bo
 
 forEachEngine((engine) => {
   describe('two revisions with the same date (RFC 9110 §8.8.2.2)', () => {
-    const service = appOn(engine)
+    const service = appOn(engine, { prefixes: [''] })
     const send = (method: 'GET' | 'HEAD' | 'PUT' | 'PATCH' | 'POST' | 'DELETE', url: string, more: object = {}) =>
       service.send({ method, url, scopes, ...more } as Parameters<TestApp['send']>[0])
     const status = async (method: Parameters<typeof send>[0], url: string, headers: Headers, payload?: object) =>

@@ -102,7 +102,7 @@ const reads: Request[] = [
 
 forEachEngine((engine) => {
   describe('fields hidden from some callers (T-API-04)', () => {
-    const services = [appOn(engine), appOn(engine)]
+    const services = [appOn(engine, { prefixes: [''] }), appOn(engine, { prefixes: [''] })]
     before(async () => {
       for (const [index, { db }] of services.entries()) {
         const rows = [user, second].map((row) => ({ ...row, ...hidden[index], ...common }))
@@ -151,7 +151,7 @@ forEachEngine((engine) => {
   })
 
   describe('the parameter `fields` (T-API-06)', () => {
-    const service = appOn(engine)
+    const service = appOn(engine, { prefixes: [''] })
     before(async () => {
       for (const title of ['Emma', 'Persuasion']) {
         await service.send({ method: 'POST', url: '/books', payload: { title, author: 'Jane Austen' } })

@@ -5,7 +5,7 @@ import { forEachEngine } from '../support/engines.ts'
 
 forEachEngine((engine) => {
   describe('PUT /users/{id} by a caller who cannot see every field', () => {
-    const service = appOn(engine)
+    const service = appOn(engine, { prefixes: [''] })
 
     it('200; hidden fields keep their values unless the body sets them', async () => {
       const { send } = service

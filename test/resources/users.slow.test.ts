@@ -14,7 +14,7 @@ interface User {
 }
 
 forEachEngine((engine) => {
-  const service = appOn(engine)
+  const service = appOn(engine, { prefixes: [''] })
   let count = 0
 
   type Request = Parameters<TestApp['send']>[0]

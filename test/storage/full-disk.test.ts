@@ -6,7 +6,7 @@ import { onSqlite } from '../support/engines.ts'
 
 onSqlite((engine) => {
   describe('a full disk (F-DISK)', () => {
-    const service = appOn(engine)
+    const service = appOn(engine, { prefixes: [''] })
     before(async () => {
       await post('Before')
     })

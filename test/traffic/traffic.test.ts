@@ -49,7 +49,7 @@ forEachEngine((engine) => {
     before(async () => {
       db = await engine.database()
       counter = counterOn('nod_a')
-      service = await testApp(db, { now: () => now })
+      service = await testApp(db, { prefixes: [''], now: () => now })
     })
     after(async () => {
       await counter.close()

@@ -15,7 +15,7 @@ forEachEngine((engine) => {
   describe('stored webhooks', () => {
     const jobs: { queue: string; payload: object }[] = []
     const enqueue: Queue['enqueue'] = async (_, queue, payload) => void jobs.push({ queue, payload })
-    const service = appOn(engine, { queue: { enqueue, work: () => {}, stop: async () => {} } })
+    const service = appOn(engine, { prefixes: [''], queue: { enqueue, work: () => {}, stop: async () => {} } })
     let owner: string
     let owners = 0
     let count = 0

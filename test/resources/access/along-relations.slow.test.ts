@@ -10,7 +10,7 @@ const mergePatch = { 'content-type': 'application/merge-patch+json' }
 
 forEachEngine((engine) => {
   describe('access rules that follow relations', () => {
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
     const tokenOf = (who: Who) => token(scopes, who === 'north' || who === 'south' ? `crm_${who}` : who)
     const as = (who: Who, request: Parameters<TestApp['send']>[0]) => app.send({ token: tokenOf(who), ...request })
     const post = (who: Who, url: string, payload: object, headers = {}) =>

@@ -47,7 +47,7 @@ type Who = 'own_north' | 'other_north' | 'own_south'
 
 forEachEngine((engine) => {
   describe('access rules of a resource with immutable and write-only fields, rules and unique tuples', () => {
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
     const as = (who: Who, request: Parameters<TestApp['send']>[0]) =>
       app.send({ token: token(scopes, who), ...request })
     let count = 0

@@ -21,7 +21,7 @@ const scopes = 'customers:read customers:write visits:read visits:write'
 
 forEachEngine((engine) => {
   describe('cached pages with expanded rows', () => {
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
     const send = (client: string, method: 'GET' | 'POST' | 'PATCH', url: string, payload?: object) =>
       app.send({ method, url, token: token(scopes, client), ...(payload && { payload }) })
     const names = async (client: string, scope = scopes) => {

@@ -26,7 +26,7 @@ const pages = plainCollection({
 
 forEachEngine((engine) => {
   describe('an access rule that compares the id', () => {
-    const app = appOn(engine, { definition: plainService({ resources: [pages] }) })
+    const app = appOn(engine, { prefixes: [''], definition: plainService({ resources: [pages] }) })
     const as = (id: string) => ({ token: token('pages:read pages:write', id) })
 
     it("200 with only the row that has this id, or no rows if the id is missing or outside the column's range", async () => {
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
   })
 
   describe('access rules with claims from client labels', () => {
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
     const client = async (labels: object) => {
       const payload = { name: 'Import', scopes: ['notes:read'], grants: ['client_credentials'], labels }
       return (await app.send({ method: 'POST', url: '/api/clients', payload, scopes: 'admin' })).json().id as string

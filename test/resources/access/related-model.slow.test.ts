@@ -68,7 +68,7 @@ forEachEngine((engine) => {
         const declarations = definition.collections.map(({ declaration }) => declaration)
         const db = await engine.database()
         await migrate(db, { tables: definition.tables })
-        const app = await testApp(db, { definition })
+        const app = await testApp(db, { prefixes: [''], definition })
         const cases = fc.asyncProperty(
           rulesFor(drawn),
           fc.array(operation, { minLength: 10, maxLength: 40 }),

@@ -44,7 +44,7 @@ const everyone: Who[] = ['owner', 'colleague', 'stranger', 'auditor', 'machine',
 
 forEachEngine((engine) => {
   describe('a resource with access rules', () => {
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
     const tokens = {} as Record<Who, string>
     before(async () => {
       const userToken = (email: string, role: Role = 'user') =>
@@ -203,7 +203,7 @@ forEachEngine((engine) => {
   })
 
   describe('an access rule that fails', () => {
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
     it('500 for GET, POST, PUT and DELETE; no row is created, changed or deleted', async () => {
       failure = null
       const created = await app.send({ method: 'POST', url: '/broken', payload: { text: 'x' }, scopes })

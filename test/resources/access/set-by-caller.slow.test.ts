@@ -31,7 +31,7 @@ const scopes = 'notes:read notes:write orders:read orders:write'
 
 forEachEngine((engine) => {
   describe('values that `set` and `defaults` take from the caller', () => {
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
     const client = async (labels: object) => {
       const payload = { name: 'Import', scopes: ['notes:read'], grants: ['client_credentials'], labels }
       return (await app.send({ method: 'POST', url: '/api/clients', payload, scopes: 'admin' })).json().id as string

@@ -22,7 +22,7 @@ const merge = { 'content-type': 'application/merge-patch+json' }
 
 forEachEngine((engine) => {
   describe('events of a service that adds fields to users', () => {
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
     const tokens = { ada: '', eve: '', client: token(`${scopes} users:read:full`, 'cli_full') }
     type Who = keyof typeof tokens
     const ids: Record<string, number> = {}

@@ -44,7 +44,7 @@ const seal = sealer(Buffer.alloc(32, 1), randomBytes)
 
 forEachEngine((engine) => {
   describe('a derived field', () => {
-    const service = appOn(engine, { definition })
+    const service = appOn(engine, { prefixes: [''], definition })
     const send: TestApp['send'] = (request) => service.send({ scopes, ...request })
     const create = async (url: string, payload: object) => {
       const answer = await send({ method: 'POST', url, payload })

@@ -29,7 +29,7 @@ const scopes = 'invoices:read invoices:write lines:read lines:write'
 
 forEachEngine((engine) => {
   describe('a computed field that is added to a table with rows', () => {
-    const { state, start } = successiveAppsOn(engine)
+    const { state, start } = successiveAppsOn(engine, { prefixes: [''] })
     const first = async () => {
       const { service } = await start(definitionWith())
       const post = (url: string, payload: object) => service.send({ method: 'POST', url, payload, scopes })

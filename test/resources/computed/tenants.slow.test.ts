@@ -52,7 +52,7 @@ const scopes = ['customers', 'invoices', 'lines'].map((name) => `${name}:read ${
 
 forEachEngine((engine) => {
   describe('computed fields under access rules', () => {
-    const service = appOn(engine, { definition })
+    const service = appOn(engine, { prefixes: [''], definition })
     const as = (tenant: string, more = '') => {
       const sent = token(`${scopes} ${more}`, `cli_${tenant}`)
       return async (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', url: string, payload?: object) => {

@@ -35,7 +35,7 @@ const text = (value: number) =>
 
 forEachEngine((engine) => {
   describe(`random writes to summed rows (SEED=${seed})`, () => {
-    const service = appOn(engine, { definition })
+    const service = appOn(engine, { prefixes: [''], definition })
     const send = async (method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, payload?: object) => {
       const answer = await service.send({ scopes, method, url, ...(payload && { payload }) })
       return { status: answer.statusCode, body: answer.body === '' ? undefined : answer.json() }

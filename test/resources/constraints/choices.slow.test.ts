@@ -28,7 +28,7 @@ const url = '/invoices'
 
 forEachEngine((engine) => {
   describe('a field with a fixed set of values', () => {
-    const service = appOn(engine, { definition })
+    const service = appOn(engine, { prefixes: [''], definition })
     const send: TestApp['send'] = (request) => service.send({ scopes, ...request })
 
     const broken: [change: object, field: string, message: string][] = [

@@ -35,7 +35,7 @@ const scopes = 'invoices:read invoices:write tickets:write'
 
 forEachEngine((engine) => {
   describe('numbers that next() assigns to new rows', () => {
-    const service = appOn(engine, { definition })
+    const service = appOn(engine, { prefixes: [''], definition })
     const post = (payload: object, key?: string, url = '/invoices') =>
       service.send({ scopes, method: 'POST', url, payload, headers: key ? { 'idempotency-key': key } : {} })
     const numbersOf = (answers: Awaited<ReturnType<TestApp['send']>>[]) =>

@@ -24,7 +24,7 @@ const url = '/lines'
 
 forEachEngine((engine) => {
   describe('constraints on decimals', () => {
-    const service = appOn(engine, { definition })
+    const service = appOn(engine, { prefixes: [''], definition })
     const send: TestApp['send'] = (request) => service.send({ scopes, ...request })
     const post = (payload: object) => send({ method: 'POST', url, payload })
 

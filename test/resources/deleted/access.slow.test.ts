@@ -12,7 +12,7 @@ type Item = { id: number; resource: Record<string, unknown> }
 
 forEachEngine((engine) => {
   describe('deleted rows under access rules', () => {
-    const service = appOn(engine, { definition })
+    const service = appOn(engine, { prefixes: [''], definition })
     const as = (who: Who, more = '') => token(`${scopes} ${more}`, who)
     const send = (who: Who, method: 'GET' | 'POST' | 'PATCH' | 'DELETE', url: string, payload?: object) =>
       service.send({ token: as(who), method, url, ...(payload && { payload }) })

@@ -20,7 +20,7 @@ const renamed = notes(Type.Object({ reference: Line(1, 20), total, code }), {
 
 forEachEngine((engine) => {
   describe('restoring a deleted row after its declaration has changed', () => {
-    const { state, start } = successiveAppsOn(engine)
+    const { state, start } = successiveAppsOn(engine, { prefixes: [''] })
 
     /** Creates and deletes a note under the earlier declaration; returns the path for restoring it. */
     const deleted = async () => {

@@ -32,7 +32,7 @@ forEachEngine((engine) => {
       store = await openResults(s3.url)
       db = await engine.database()
       await migrate(db, { tables: definition.tables })
-      app = await testApp(db, { definition, results: store })
+      app = await testApp(db, { prefixes: [''], definition, results: store })
     })
     after(async () => {
       await app.app.close()

@@ -17,7 +17,7 @@ const pdf = () => Buffer.concat([Buffer.from('%PDF-1.7\n'), randomBytes(100)])
 
 forEachEngine((engine) => {
   describe('the files of a removed field', () => {
-    const { state, start } = successiveAppsOn(engine)
+    const { state, start } = successiveAppsOn(engine, { prefixes: [''] })
     type Definition = ReturnType<typeof notes>
     const send = (app: TestApp, method: 'POST' | 'PUT' | 'DELETE', url: string, payload?: object) =>
       app.send({

@@ -34,7 +34,7 @@ const binary = { 'content-type': 'application/octet-stream' }
 
 forEachEngine((engine) => {
   describe('stored files', () => {
-    const service = appOn(engine, { definition, maxUploads: 2 })
+    const service = appOn(engine, { prefixes: [''], definition, maxUploads: 2 })
     const put = (url: string, payload: Buffer | Readable) =>
       service.send({ method: 'PUT', url, scopes, payload, headers: { 'content-type': 'application/pdf' } })
     const get = (url: string) => service.send({ url, scopes })
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
 onSqlite((engine) => {
   describe('a slow upload', () => {
     const timeouts = { requestTimeout: 500, headersTimeout: 400, connectionsCheckingInterval: 50 }
-    const service = appOn(engine, { definition, timeouts, maxUploads: 1 })
+    const service = appOn(engine, { prefixes: [''], definition, timeouts, maxUploads: 1 })
 
     it('408 if the body does not arrive in time; no file remains, and the upload slot is free again', async () => {
       const scopedAs = { authorization: `Bearer ${token(scopes)}`, 'x-forwarded-proto': 'https' }
@@ -282,7 +282,7 @@ onSqlite((engine) => {
 
 onSqlite((engine) => {
   describe('an upload that is rejected before its body has arrived', () => {
-    const service = appOn(engine, { definition })
+    const service = appOn(engine, { prefixes: [''], definition })
 
     it('415, after which the connection can be reused', async () => {
       const created = await service.send({ method: 'POST', url: '/notes', scopes, payload: { text: 'a' } })

@@ -26,7 +26,7 @@ forEachEngine((engine) => {
   const isSqlite = engine.name === 'sqlite'
 
   describe('a table named in a declaration', () => {
-    const { state, start } = successiveAppsOn(engine)
+    const { state, start } = successiveAppsOn(engine, { prefixes: [''] })
     const { run, create, key } = legacyTables(engine, state)
     const refusal = async (definition: ReturnType<typeof over>) => {
       const before = await schema()

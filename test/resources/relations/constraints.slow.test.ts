@@ -36,7 +36,7 @@ const mergePatch = { 'content-type': 'application/merge-patch+json' }
 
 forEachEngine((engine) => {
   describe('references between resources with write-only and immutable fields and unique tuples', () => {
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
     const send = (request: Parameters<TestApp['send']>[0]) => app.send({ scopes, ...request })
     const post = (url: string, payload: object) => send({ method: 'POST', url, payload })
     const create = async (url: string, payload: object) => {

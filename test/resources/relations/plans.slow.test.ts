@@ -19,7 +19,7 @@ forEachEngine((engine) => {
       seen = noteStatements(mock)
       db = await engine.database()
       await migrate(db, { tables: definition.tables })
-      service = await testApp(db, { definition })
+      service = await testApp(db, { prefixes: [''], definition })
     })
     after(async () => {
       mock.restoreAll()

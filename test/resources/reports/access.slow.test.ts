@@ -41,7 +41,7 @@ const as = (client: string, more = '') => token(scopes + more, client)
 
 forEachEngine((engine) => {
   describe('a typed report of a resource with access rules', () => {
-    const service = appOn(engine, { definition })
+    const service = appOn(engine, { prefixes: [''], definition })
     const at = { service, definition, scopes }
     before(async () => {
       for (const tenant of ['north', 'south']) {

@@ -41,7 +41,7 @@ const groups: Record<string, object[]> = {
 
 forEachEngine((engine) => {
   describe('averages in typed reports', () => {
-    const app = appOn(engine, { definition })
+    const app = appOn(engine, { prefixes: [''], definition })
     before(async () => {
       for (const [kind, rows] of Object.entries(groups)) {
         for (const row of rows) {

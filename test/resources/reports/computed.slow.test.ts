@@ -52,7 +52,7 @@ const scopes = 'invoices:read invoices:write lines:write lines:read reports:read
 
 forEachEngine((engine) => {
   describe('a typed report of computed fields', () => {
-    const service = appOn(engine, { definition })
+    const service = appOn(engine, { prefixes: [''], definition })
     const at = { service, definition, scopes }
     const json = async (name: string, parameters: object = {}) =>
       JSON.parse(String(await reportFile(at, name, parameters)))

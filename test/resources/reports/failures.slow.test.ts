@@ -31,7 +31,7 @@ const scopes = 'seats:read seats:write reports:read reports:write'
 
 forEachEngine((engine) => {
   describe('a typed report with a faulty condition or sum', () => {
-    const service = appOn(engine, { definition })
+    const service = appOn(engine, { prefixes: [''], definition })
     const at = { service, definition, scopes }
     before(async () => {
       for (const weight of [1e308, 1e308]) {

@@ -146,7 +146,7 @@ function expected(
 
 forEachEngine((engine) => {
   describe(`random typed reports (SEED=${seed})`, () => {
-    const service = appOn(engine, { definition })
+    const service = appOn(engine, { prefixes: [''], definition })
     const stored: Row[] = rows.map((row) => ({ ...row, sentAt: instant(row.sentAt) }))
     before(async () => {
       for (const row of rows) {

@@ -40,8 +40,8 @@ forEachEngine((engine) => {
       dbs = [await openDatabase(place.url), await openDatabase(place.url)]
       const [db1, db2] = dbs as [Database, Database]
       await migrate(db1, { tables: definition.tables })
-      one = await testApp(db1, { definition, verify, later: timers.later })
-      other = await testApp(db2, { definition, verify })
+      one = await testApp(db1, { prefixes: [''], definition, verify, later: timers.later })
+      other = await testApp(db2, { prefixes: [''], definition, verify })
       origin = await originOf(one.app)
       people = await peopleOn(db1, Date.now())
     })
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
       const db = await engine.database()
       const definition = define({ resources: [documents] })
       await migrate(db, { tables: definition.tables })
-      const { app, send, faults } = await testApp(db, { definition })
+      const { app, send, faults } = await testApp(db, { prefixes: [''], definition })
       const origin = await originOf(app)
       const bearer = token(Object.keys(definition.scopes).join(' '))
       const slow = await openEventStream(`${origin}/documents`, bearer)
