@@ -68,7 +68,11 @@ async function listening(
   const timeouts = serverTimeouts(times)
   const db = await engine.database()
   const tls = await localCertificates(folder, [], Date.now)
-  const service = await testApp(db, { tls, http2: true, timeouts, corsOrigins: ['https://app.test'] }, more)
+  const service = await testApp(
+    db,
+    { tls, http2: true, timeouts, corsOrigins: ['https://app.test'], prefixes: ['', '/v2'] },
+    more,
+  )
   const { app, clock } = service
   assert.ok(app.server instanceof TlsServer)
   const options = { baseUrl: 'https://plinth.test', now: () => clock.now, later: delay, timeouts, handle: app.routing }
