@@ -60,7 +60,7 @@ export function listenersOf(options: ListenersOptions): Listeners {
   const reusePort = thread !== null
   const address = { host, port, reusePort }
   const servers = redirects ? [app.server, redirect] : [app.server]
-  const drains = servers.map((server) => drainable(server, { later, random: Math.random }))
+  const drains = servers.map((server) => drainable(server, { later }))
   const limitConnections = connectionLimits({
     ...{ maxConnections, maxPerAddress: maxConnectionsPerAddress },
     ...{ trustedProxies, onRefused, later },

@@ -146,7 +146,7 @@ forEachEngine((engine) => {
     })
 
     for (const [text, message] of [
-      ['sleeps', /created of \/notes awaits something else/],
+      ['sleeps', /created of \/notes awaits something other than its calls/],
       ['slow', /created of \/notes took 251 ms/],
       ['forgets', /created of \/notes (ended before its calls|called update)/],
       ['fetches', /created of \/notes threw an error/],

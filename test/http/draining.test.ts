@@ -33,7 +33,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       ;[held, reached, accepted, sockets] = [[], [], [], []]
       const tls = transport === 'TLS' ? await localCertificates(folder, [], Date.now) : null
       mounted = await mount(['errorHandler', 'https'], routes, { tls, later: timers.later })
-      drain = drainable(mounted.app.server, { later: timers.later, random: () => 0 })
+      drain = drainable(mounted.app.server, { later: timers.later })
       const event = transport === 'TLS' ? 'secureConnection' : 'connection'
       mounted.app.server.on(event, (socket) => accepted.push(socket))
       await mounted.app.listen({ host: '127.0.0.1', port: 0 })
