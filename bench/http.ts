@@ -79,8 +79,9 @@ const digit = (byte: number | undefined) => (byte ?? 0) - 48
 export const statusOf = (bytes: Buffer): number => digit(bytes[9]) * 100 + digit(bytes[10]) * 10 + digit(bytes[11])
 
 /**
- * Returns the length of the response at the start of the buffer, or 0 while its head is incomplete. Supports only what
- * the two servers send: 204 and 304 without content, and responses with a Content-Length. Throws on any other response.
+ * Returns the length of the response at the start of the buffer, or 0 while it cannot be known. Supports only what the
+ * servers send: 204 and 304 without content, and responses with a Content-Length or in chunks. Throws on any other
+ * response.
  */
 export function lengthOf(bytes: Buffer): number {
   const end = bytes.indexOf(headEnd)
@@ -88,8 +89,27 @@ export function lengthOf(bytes: Buffer): number {
   const status = statusOf(bytes)
   if (status === 204 || status === 304) return end + 4
   const found = lengthNames.map((name) => ({ at: bytes.indexOf(name), name })).find(({ at }) => at >= 0 && at < end)
+  if (!found && isChunked(bytes, end)) return chunkedLength(bytes, end + 4)
   if (!found) throw new Error(`A response without Content-Length: ${bytes.toString('latin1', 0, end)}`)
   let length = 0
   for (let at = found.at + found.name.length; bytes[at] !== 13; at++) length = length * 10 + digit(bytes[at])
   return end + 4 + length
+}
+
+const chunkedField = Buffer.from('\r\nTransfer-Encoding: chunked\r\n')
+const isChunked = (bytes: Buffer, headEnd: number) => {
+  const at = bytes.indexOf(chunkedField)
+  return at >= 0 && at < headEnd
+}
+
+/** Returns where the chunks from `start` end, or 0 while they are incomplete (RFC 9112, section 7.1, without trailers). */
+function chunkedLength(bytes: Buffer, start: number): number {
+  for (let at = start; ; ) {
+    const lineEnd = bytes.indexOf('\r\n', at)
+    if (lineEnd < 0) return 0
+    const size = Number.parseInt(bytes.toString('latin1', at, lineEnd), 16)
+    at = lineEnd + 2 + size + 2
+    if (size === 0) return at
+    if (at > bytes.length) return 0
+  }
 }
