@@ -29,8 +29,8 @@ export interface RequestRow {
    * the access token.
    */
   requests: (headers: Headers, rows: number, service: Target) => string[] | Promise<string[]>
-  /** The requests to the reference, if they differ. */
-  referenceRequests?: string[]
+  /** Builds the requests of a reference that does not understand those of the service. */
+  referenceRequests?: RequestRow['requests']
   /** `count` returns the number of writes stored in the file; `share` is the fraction of requests that write. */
   writes?: { count: (databaseFile: string) => number; share: number }
 }
@@ -67,10 +67,10 @@ export async function pages(service: Target, headers: Headers, first: string): P
 /** Number of rows read at random: too many to fit into the heap's young generation. */
 const randomRows = 10_000
 /** In the measurement `mixed`, one request in this many is a write. */
-export const requestsPerWrite = 20
+const requestsPerWrite = 20
 
 /** Returns distinct ids from the whole table, in the same pseudo-random order in every run. */
-export function shuffledIds(rows: number): number[] {
+function shuffledIds(rows: number): number[] {
   const count = Math.min(randomRows, rows)
   const ids = Array.from({ length: count }, (_, at) => Math.floor((rows * (at + 1)) / count))
   let seed = 1
@@ -222,16 +222,18 @@ export async function runOnce(
 ) {
   const issuer = 'token' in target ? (target as Service) : service
   const headers = { ...proxied(options.tls), authorization: `Bearer ${await issuer.token()}` }
+  const isService = target === service
+  const requests = (!isService && row.referenceRequests) || row.requests
   const order = {
     port: target.port,
     tls: target.tls,
-    requests: (target !== service && row.referenceRequests) || (await row.requests(headers, options.rows, service)),
+    requests: await requests(headers, options.rows, service),
     connections: options.connections,
     warmSeconds: 0.5,
     seconds,
     serverPid: target.pid,
   }
-  const expected = target === service ? row.status : row.referenceStatus
+  const expected = isService ? row.status : row.referenceStatus
   return useWrk ? runWrk(sandbox, pin, order, expected) : runLoad(sandbox, pin, order, expected)
 }
 

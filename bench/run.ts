@@ -5,7 +5,7 @@ import { hookRow } from './hooks.ts'
 import { expectResponse } from './http.ts'
 import { greedyRow, overloadRow } from './limits.ts'
 import { ownListRows } from './own-lists.ts'
-import { peerMeasurements } from './peers.ts'
+import { peerRows } from './peers.ts'
 import { formatRows, postgresRow, reportRow } from './reports.ts'
 import { countedRows, limits, requestRows } from './requests.ts'
 import { conclude, type Row } from './results.ts'
@@ -23,7 +23,7 @@ const [get, notModified, create, getRandom, mixed, ...lists] = requestRows as [
 ]
 /** Table rows with writes come after the read-only rows. */
 const reads = [get, getRandom, notModified, ...lists, tokenRow, cachedTokenRow]
-const measurements = [
+const measurements: Measurement[] = [
   ...reads,
   reportRow,
   postgresRow,
@@ -40,7 +40,7 @@ const measurements = [
   backgroundRow,
   ...threadRows,
   startRow,
-  ...peerMeasurements,
+  ...peerRows,
 ]
 
 const say = (line: string) => console.log(line)
@@ -56,9 +56,7 @@ try {
 
 /** Measures the selected table rows, prints the results and writes them to a file; returns the exit code. */
 async function run(options: Options): Promise<number> {
-  const chosen = measurements.filter(({ name, isOptional }) =>
-    options.only === null ? !isOptional : options.only === name,
-  )
+  const chosen = choose(options.only)
   const names = measurements.map(({ name }) => name).join(', ')
   if (chosen.length === 0) throw new Error(`--only ${options.only}: expected one of ${names}`)
   const started = new Date()
@@ -73,6 +71,13 @@ async function run(options: Options): Promise<number> {
   } finally {
     await sandbox.clear()
   }
+}
+
+/** Returns the measurement of this name or, without one, those whose names start with it and a hyphen. */
+function choose(only: string | null): Measurement[] {
+  if (only === null) return measurements.filter(({ isOptional }) => !isOptional)
+  const exact = measurements.filter(({ name }) => name === only)
+  return exact.length > 0 ? exact : measurements.filter(({ name }) => name.startsWith(`${only}-`))
 }
 
 /** Stops the servers and removes the folder on Ctrl-C and SIGTERM. */

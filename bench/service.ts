@@ -203,6 +203,14 @@ export const nameOf = (id: number): string =>
 
 export const priceOf = (id: number): number => (((id * 7_919) % 90_000) + 10_001) / 100
 
+/** Generates the values of products 1 to `count`. */
+export function* productsUpTo(count: number) {
+  for (let id = 1; id <= count; id++) {
+    const at = new Date(firstMs + id * 1_000).toISOString()
+    yield { id, name: nameOf(id), price: priceOf(id), createdAt: at, updatedAt: at }
+  }
+}
+
 /** Inserts products 1 to `count` into a migrated, unused database file. */
 export function insertProducts(file: string, count: number): void {
   const db = new DatabaseSync(file)
@@ -210,10 +218,8 @@ export function insertProducts(file: string, count: number): void {
   const insert = db.prepare(
     'insert into products (name, name_key, price, revision, created_at, updated_at) values (?, ?, ?, 1, ?, ?)',
   )
-  for (let id = 1; id <= count; id++) {
-    const at = new Date(firstMs + id * 1_000).toISOString()
-    insert.run(nameOf(id), nameOf(id).toLowerCase(), priceOf(id), at, at)
-  }
+  for (const { name, price, createdAt, updatedAt } of productsUpTo(count))
+    insert.run(name, name.toLowerCase(), price, createdAt, updatedAt)
   db.exec('commit; pragma wal_checkpoint(truncate)')
   db.close()
 }
