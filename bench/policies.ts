@@ -62,7 +62,10 @@ function partOf(url: string): string | undefined {
   return 'other'
 }
 
-const special: Record<string, string> = { '(garbage collector)': 'garbage collection', '(idle)': 'idle' }
+const special = new Map([
+  ['(garbage collector)', 'garbage collection'],
+  ['(idle)', 'idle'],
+])
 /** Parts that take no time of the service. */
 const excluded = ['idle', 'benchmark']
 
@@ -71,7 +74,7 @@ function sharesOf({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): M
   const names = new Map<number, string>()
   const name = (node: Profiler.ProfileNode, inherited: string) => {
     const { functionName, url } = node.callFrame
-    const own = special[functionName] ?? partOf(url)
+    const own = special.get(functionName) ?? partOf(url)
     names.set(node.id, own ?? inherited)
     for (const child of node.children ?? []) {
       const found = byId.get(child)
