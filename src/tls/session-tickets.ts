@@ -24,7 +24,10 @@ interface TicketKey {
 const keyName = 'tls-session-tickets'
 const keyAad = `settings:${keyName}`
 const keyBytes = 48
-/** How long a key is used. Old keys must not be kept, because they can decrypt recorded TLS 1.2 connections. */
+/**
+ * How long a key is used. Old keys must not be kept, because they can decrypt recorded TLS 1.2 connections. The lifetime of
+ * sessions is in `src/http/server/server-options.ts`.
+ */
 const lifeMs = 12 * 3_600_000
 const reloadEveryMs = 30_000
 

@@ -35,6 +35,7 @@ export function inserter(
     const encoded = encode(values)
     const cells: unknown[] = fields.map((field) => encoded[field] ?? null)
     for (const field of folded) cells.push(keyOf(field, values[field]))
+    // The first revision, and the times of creation and change.
     cells.push(1, now, now)
     const { id, result } = await addRow(tx, cells)
     return { row: { id: id as RowId, ...values, ...firstRevision(now) }, subscribed: result }
