@@ -76,7 +76,7 @@ function importersOf(entry: string, packages: readonly string[], seen = new Set<
 }
 
 describe('the source code', () => {
-  it('imports, in every tier, only from the same folder and from lower tiers', () => {
+  it('imports only from the same folder and from lower tiers', () => {
     const wrong = [...texts].flatMap(([path, text]) =>
       importsOf(path, text)
         .filter((target) => !mayImport(path, target))

@@ -304,13 +304,13 @@ describe('service', () => {
     )
   })
 
-  it('returns a value that isDefinition recognizes, unlike any other value', () => {
+  it('returns a value that isDefinition accepts; isDefinition rejects other values', () => {
     const definition = service({ resources: [notes] })
     assert.ok(isDefinition(definition) && isDefinition(builtIn) && Object.isFrozen(definition))
     for (const other of [{ ...definition.versions }, null, 'x', { resources: [notes] }]) assert.ok(!isDefinition(other))
   })
 
-  it('has only the scopes and events of its resources, besides the built-in ones', () => {
+  it('has only the built-in scopes and events and those of its resources', () => {
     const { scopes, events } = service({ resources: [notes] })
     assert.deepEqual(
       Object.keys(scopes).filter((scope) => /^(notes|users|products|books):/.test(scope)),

@@ -67,7 +67,7 @@ describe('code in docs/resources.md and docs/tutorial.md', () => {
   })
   after(() => rmSync(root, { recursive: true, force: true }))
 
-  it('has no type errors, while a wrong field name causes one', () => {
+  it('has no type errors; a wrong field name causes one', () => {
     const errors = typeErrors()
     assert.match(errors.find((line) => line.startsWith('wrong/')) ?? '', /Type '"colour"' is not assignable/)
     assert.deepEqual(

@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await verifyAudit(db, sealer, undefined, 2), verdict)
     })
 
-    it('verifyAudit detects a wrong expected hash of an entry in the database, verifyArchives one of an archived entry', async () => {
+    it('a wrong expected hash is detected by verifyAudit for an entry in the database, and by verifyArchives for an archived entry', async () => {
       await add('2025-03-10T00:00:00.000Z', 3)
       await add('2026-11-01T00:00:00.000Z', 3)
       const anchors = (await rows()).map(({ sequence, hash }) => ({ sequence, hash }))

@@ -74,7 +74,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /api/audit', () => {
-    it('200 with entries newest first, paginated in both directions, and never from a shared cache', async () => {
+    it('200 with entries newest first, paginated in both directions, and not cacheable by shared caches', async () => {
       for (let n = 0; n < 5; n++) await add(`Key ${n}`)
       const first = await list('?limit=2')
       assert.equal(first.headers['cache-control'], 'private, no-cache')

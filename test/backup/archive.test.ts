@@ -66,7 +66,7 @@ describe('an archive', () => {
     )
   })
 
-  it('is broken if one bit of any byte is flipped', async () => {
+  it('is rejected as broken if one bit of any byte is flipped', async () => {
     const small = await archiveOf([['database.db', Buffer.from('x'.repeat(500))]], null)
     for (let at = 0; at < small.length; at++) {
       const altered = Buffer.from(small)
@@ -75,7 +75,7 @@ describe('an archive', () => {
     }
   })
 
-  it('is broken if it is truncated or followed by other bytes', async () => {
+  it('is rejected as broken if it is truncated or followed by other bytes', async () => {
     for (const size of [0, 1, 4, 100, 4_096, plain.length - 41, plain.length - 40, plain.length - 1]) {
       await assert.rejects(read(plain.subarray(0, size)), isBroken, `${size} bytes`)
     }
@@ -83,7 +83,7 @@ describe('an archive', () => {
     await assert.rejects(read(Buffer.concat([plain, plain])), isBroken)
   })
 
-  it('is broken if its manifest does not match its files', async () => {
+  it('is rejected as broken if its manifest does not match its files', async () => {
     const unlike: [changes: object, message: RegExp][] = [
       [{ entries: [] }, /backup\.json is not in the manifest/],
       [{ entries: [{ name: 'database.db', sizeBytes: 1, sha256: '' }] }, /database\.db was altered/],

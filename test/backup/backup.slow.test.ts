@@ -54,7 +54,7 @@ async function reportOf({ call }: Serving, token: string): Promise<{ taskId: str
 
 function restoreSuite(engine: EngineUnderTest): void {
   describe('a backup of a running service', () => {
-    it('restores all data acknowledged before it, and sends no delivered event again', async (t) => {
+    it('restores all data acknowledged before the backup, and does not resend delivered events', async (t) => {
       const [{ folder, remove }, from, to] = [newFolder(), await engine.migratedPlace(), await engine.place()]
       const port = String(await freePort())
       const settings = { PLINTH_PORT: port, ...(engine.name === 'postgres' && { DATABASE_URL: from.url }) }

@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.equal((await make()).status, 'completed')
     })
 
-    it('409 for verifying the same backup twice at once; shows an error if the process that verified it has exited', async () => {
+    it('409 for verifying a backup that is already being verified; shows an error if the verifying process has exited', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const { id } = await make()
       const lease = new Date(service.clock.now + 1).toISOString()
@@ -220,7 +220,7 @@ forEachEngine((engine) => {
       assert.equal((await verified(ids[refused] ?? '')).status, 'passed')
     })
 
-    it('verifies a backup after a 409 for another one that was still being verified', async () => {
+    it('verifies a backup after the verification of another one was refused with 409', async () => {
       await service.db.write((tx) => tx.deleteFrom('backups').execute())
       const { id } = await make()
       const lease = new Date(service.clock.now + 1).toISOString()

@@ -290,7 +290,7 @@ onSqlite((engine) => {
       assert.equal(nodes.files().length, 1)
     })
 
-    it('have their own limit, which is as high as that of scheduled backups', async () => {
+    it('are kept up to the same number as scheduled backups, but counted separately', async () => {
       const schedule = await nodes.node({ keep: 1 })
       await nodes.at('2026-03-01T12:00:00Z', schedule)
       await nodes.at('2026-03-02T03:00:00Z', schedule)

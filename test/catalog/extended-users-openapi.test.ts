@@ -56,7 +56,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('lists the declared roles for invitations, and in userinfo the fields that the definition selects', () => {
+    it('lists the declared roles for invitations, and the fields that the definition selects for userinfo', () => {
       const { UserInviteRequest, UserInfo } = documented.document.components.schemas
       assert.match(JSON.stringify(UserInviteRequest.properties.role), /"auditor"/)
       assert.deepEqual(Object.keys(UserInfo.properties), ['sub', 'name', 'email', 'tenant', 'role'])

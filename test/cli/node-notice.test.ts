@@ -14,7 +14,7 @@ const notice = async (command: string, agent: string): Promise<string> => {
 }
 
 describe('npm install', () => {
-  it('prints a single line with both versions if npm runs on an old Node.js', async () => {
+  it('prints a single line with the Node.js versions of npm and plinth if npm runs on an old Node.js', async () => {
     for (const command of ['ci', 'install']) {
       const output = await notice(command, 'npm/10.8.2 node/v20.20.2 linux x64 workspaces/false')
       assert.match(

@@ -103,7 +103,7 @@ describe('plinth serve <definition>', () => {
       assert.deepEqual(await plan({ PLINTH_DEFINITION: join(folder, 'none.ts') }, named), expected)
     })
 
-    it('exit code 2 for a package.json whose `plinth` is not a path', async () => {
+    it('exit code 2 for a package.json whose `plinth` field is not a path', async () => {
       writeFileSync(join(here, 'package.json'), '{"plinth":{"main":"service.ts"}}')
       const { code, stderr } = await plan()
       assert.deepEqual([code, stderr.split(': ')[1]], [2, join(here, 'package.json')])
@@ -229,7 +229,7 @@ describe('plinth serve <definition> with a custom report', () => {
          columns: [{ name: 'title', type: 'string', sql: '${sql}' }] }] })`,
     )
 
-  it('exit code 2 for wrong SQL, naming the report and the column, with the database error', async () => {
+  it('exit code 2 for invalid SQL, with the report, the column and the database error', async () => {
     const place = await newPlace()
     const { code, stdout, stderr } = await ended(plinth(['serve', written('g.ts', withReport('titel'))], place.env))
     place.remove()
@@ -241,7 +241,7 @@ describe('plinth serve <definition> with a custom report', () => {
     )
   })
 
-  it('starts if the SQL is valid, even on a table that is created at the same start', async () => {
+  it('starts if the SQL is valid, even if its table is only created during startup', async () => {
     const place = await newPlace()
     const service = plinth(['serve', written('h.ts', withReport('title'))], place.env)
     await answering(service, place.dataDir, place.port)

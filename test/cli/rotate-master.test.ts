@@ -208,7 +208,7 @@ function serving(engine: EngineUnderTest): void {
     assert.deepEqual([...new Set(rows.map(({ fingerprint }) => fingerprint))], [fingerprints[1]])
   })
 
-  it('lets a process load the new data key after it has failed to decrypt a value', async (t) => {
+  it('a process that fails to decrypt a value loads the new data key', async (t) => {
     const { withKey, onClose } = await newPlace(t, engine)
     const config = withKey(hexKey())
     const node = await openStores(config)
@@ -297,7 +297,7 @@ function resuming(engine: EngineUnderTest): void {
     assert.equal(outcome, 'idle')
   })
 
-  it('exit code 2 if the new key is not the one of the unfinished rotation, unless --start-over is given', async (t) => {
+  it('exit code 2 if the new key differs from that of the unfinished rotation, unless --start-over is given', async (t) => {
     const { withKey, onClose } = await newPlace(t, engine)
     const [old, lost, next] = [hexKey(), hexKey(), hexKey()]
     const config = withKey(old)

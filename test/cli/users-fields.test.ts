@@ -78,7 +78,7 @@ describe('plinth users with a definition that adds fields and roles', () => {
     assert.deepEqual([listed.role, listed.declaredRole], ['admin', 'auditor'])
   })
 
-  it('`invite` without --field and --role leaves the row unchanged', async () => {
+  it('`invite` without --field and --role leaves the row of an existing user unchanged', async () => {
     assert.equal((await users(['invite', 'eve@a.example', '--name', 'Eve'])).code, 0)
     assert.equal((await users(['invite', 'eve@a.example'])).code, 0)
     assert.deepEqual(rowOf('eve@a.example').row, { ...none, revision: 1 })

@@ -70,7 +70,7 @@ describe('plinth serve --watch', () => {
     assert.equal(await statusOf('/v2/notes'), 200)
   })
 
-  it('finishes a request that is arriving, and keeps the port open until the changed definition is served', async () => {
+  it('finishes a partially received request, and keeps the port open until the changed definition is served', async () => {
     const slow = connect(port, '127.0.0.1')
     await once(slow, 'connect')
     slow.write('GET /v2/notes HTTP/1.1\r\nHost: localhost\r\n')
@@ -85,7 +85,7 @@ describe('plinth serve --watch', () => {
     await prints(/restarted in \d+ ms after a change of data\.ts/)
   })
 
-  it('serves the new definition and .env once a missing import exists; warns about a module-level variable', async () => {
+  it('applies the new definition and .env once a missing import exists; warns about a module-level variable', async () => {
     write('service.ts', serviceFile.replace('./data.ts', './other.ts'))
     await prints(/Cannot find module '\S+\/other\.ts'/)
     write('other.ts', `${dataFile('others')}\nexport let counter = 0\n`)

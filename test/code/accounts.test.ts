@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       assert.equal((await userOf(id)).tenant, 'north')
     })
 
-    it('403 for changing the address of an administrator, or deleting one, without the scope admin', async () => {
+    it('403 for changing the address of an administrator or deleting an administrator without the admin scope', async () => {
       const [id] = [await account('admin'), await account('admin')]
       const address = 'Changing the e-mail address of an administrator needs an access token with the scope admin'
       assert.deepEqual(await run('email', { id }), [403, 'ACCESS_DENIED', address])
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       assert.equal((await userOf(last)).id, last)
     })
 
-    it('as the caller: 403 for deleting a user without users:read:full, 404 for renaming an unreadable user', async () => {
+    it('with asCaller: 403 for deleting a user without users:read:full, 404 for renaming an unreadable user', async () => {
       const id = await account('user')
       const refused = await run('remove', { id, asCaller: true }, 'users:write', String(id))
       assert.deepEqual(refused.slice(0, 2), [403, 'ACCESS_DENIED'])

@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       assert.deepEqual([again.statusCode, again.json().errorCode], [409, 'STATE_CONFLICT'])
     })
 
-    it('404 for an unknown row, 403 without write access, 412 for another ETag, 422 for invalid input', async () => {
+    it('404 for an unknown row, 403 without write access, 412 for a mismatched ETag, 422 for invalid input', async () => {
       const id = await draft()
       assert.equal((await post('/v2/invoices/999999/send')).statusCode, 404)
       const other = await post(`/v2/invoices/${id}/send`, {}, { token: token(scopes, 'cli_other') })

@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await run('rest', 999_999), [['count'], true, null, 0])
     })
 
-    it('`expand` adds related rows to a row; without a reference, the member is undefined', async () => {
+    it('`expand` adds related rows to a row, and leaves a member undefined if its reference is absent', async () => {
       const [authorId, editorId] = [await author('Sappho'), await author('Ada')]
       assert.deepEqual(await run('expand', await poem({ authorId, editorId })), ['Sappho', 'Ada', true])
       assert.deepEqual(await run('expand', await poem({ authorId })), ['Sappho', null, false])

@@ -98,7 +98,7 @@ onPostgres((engine) => {
   describe('the transaction of a job', () => {
     const test = jobsOn(engine)
 
-    it('runs again after a deadlock, and stores only the last run', async () => {
+    it('runs again after a deadlock, and stores only the changes of the last run', async () => {
       const seen = { runs: 0 }
       const { collection, service } = plinth()
       const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ text: Line(1, 40) }) })
@@ -200,7 +200,7 @@ forEachEngine((engine) => {
 
     if (engine.name === 'sqlite') return
 
-    it('200 after a deadlock and after a serialization failure; only the last run is stored', async () => {
+    it('200 after a deadlock and after a serialization failure; only the changes of the last run are stored', async () => {
       const [id = 0] = await stocksOf(1)
       for (const [at, state] of ['40P01', '40001'].entries()) {
         Object.assign(seen, { runs: 0, failures: { left: maxAttempts - 1, state } })

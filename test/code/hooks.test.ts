@@ -110,7 +110,7 @@ forEachEngine((engine) => {
     const app = appOn(engine, { prefixes: [''], definition })
     const all = `${Object.keys(definition.scopes).join(' ')} webhooks:read webhooks:write`
 
-    it('stores, with the event of each deleted row, the parent row that the access rule compares', async () => {
+    it('stores the event of each deleted row together with the parent row that the access rule checks', async () => {
       const send = (method: 'POST' | 'DELETE', url: string, payload?: object) =>
         app.send({ method, url, scopes: all, ...(payload && { payload }) })
       await send('POST', '/api/webhooks', { event: 'page.deleted', callbackUrl: 'http://127.0.0.1:9/' })

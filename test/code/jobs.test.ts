@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('lists and counts rows in scans, and finds the same ones as in a transaction', async () => {
+    it('lists and counts rows outside a transaction, and finds the same rows as inside one', async () => {
       const prices = collection({
         path: '/prices',
         noun: 'price',

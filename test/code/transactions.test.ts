@@ -116,7 +116,7 @@ forEachEngine((engine) => {
     const taken = () => seen.moments.splice(0)
     const faults = () => app.faults.splice(0).map((fault) => (fault as Error).message)
 
-    it('are called for all six kinds, even for rows that change or are deleted along with another row', async () => {
+    it('of all six kinds are called, even for rows that change or are deleted along with another row', async () => {
       const { id: parentId } = (await send('POST', '/parents', { name: 'P' })).body
       const { id } = (await send('POST', '/children', { parentId, name: 'a' })).body
       assert.deepEqual(taken(), ['creating a', 'parent 0→1', 'created a'])

@@ -604,7 +604,7 @@ describe('values derived from the settings', () => {
     assert.equal(databaseUrlOf(readConfig({ DATABASE_URL: 'postgres://db/x' }).storage), 'postgres://db/x')
   })
 
-  it('DATABASE_URL is a pooler if PLINTH_DATABASE_DIRECT_URL is another URL', () => {
+  it('DATABASE_URL is treated as a pooler if PLINTH_DATABASE_DIRECT_URL is a different URL', () => {
     const urlsOf = (env: Environment) => {
       const { storage } = readConfig(env)
       return [poolerUrlOf(storage), databaseUrlOf(storage)]

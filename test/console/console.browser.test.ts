@@ -117,7 +117,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('offers a user only the allowed pages; others send no request, and the API would refuse their requests with 403', async () => {
+    it('offers a user only the pages whose requests the API permits; other pages show a refusal and send no requests', async () => {
       const [all, user] = [await readsOfPages(), await auth.person()]
       await using({}, async ({ page, open, leave, requests }) => {
         let authorization = ''

@@ -102,7 +102,7 @@ forEachEngine((engine) => {
     }
     const refusals = /status of (400|404|409|412|422)/
 
-    it('creates a row with a form that shows the service’s errors at the fields, then edits the row', async () => {
+    it('creates a row with a form that shows the service’s errors next to the fields, then edits the row', async () => {
       await shown(
         '/records/customers',
         async ({ page, call }) => {
@@ -213,7 +213,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('if a deleted row cannot be restored, delays the DELETE request until Undo is not offered anymore', async () => {
+    it('if a deleted row cannot be restored, sends the DELETE request only once Undo is no longer offered', async () => {
       await shown('/records/orders', async ({ page, call, open, requests }) => {
         const customerId = await customer({ call })
         const { body } = await call('POST', '/orders', { customerId, status: 'open', total: '9.50' })
@@ -545,7 +545,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('has no overflow at 1440, 768 and 360 px, and no serious accessibility faults', async () => {
+    it('has no overflow at 1440, 768 and 360 px, and no serious accessibility violations', async () => {
       await shown('/records', async ({ page, call, open }) => {
         const customerId = await customer({ call })
         const { body } = await call('POST', '/orders', { customerId, status: 'open', total: '1.00', tags: ['a'] })

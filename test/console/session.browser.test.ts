@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('refuses administrator pages after the login of a user who has lost the role', async () => {
+    it('refuses administrator pages after a new login if the user has lost the admin role', async () => {
       const [person] = [await admin(), await admin()]
       await using({ expected: /40[01]/ }, async ({ page }) => {
         await afterTheEnd(page, person, async () => {

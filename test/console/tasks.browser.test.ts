@@ -29,7 +29,7 @@ forEachEngine((engine) => {
     after(() => work?.close())
     const using = chromiumBrowser(() => auth.baseUrl)
 
-    it('each take at most five clicks from the overview, which are exactly the documented ones', async () => {
+    it('each take at most five clicks from the overview, exactly as documented', async () => {
       const person = await auth.person({ role: 'admin', name: 'Grace Hopper' })
       await using({}, async ({ page }) => {
         await page.goto(`${auth.baseUrl}/console/`)

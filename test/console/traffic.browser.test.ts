@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('poll once per 15 seconds for all charts, and not while the page is hidden', async () => {
+    it('poll once every 15 seconds for all charts, and not while the page is hidden', async () => {
       await using({}, async ({ page }) => {
         await page.clock.install()
         await asAdmin(page, '/')

@@ -75,7 +75,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('sends operations of v2 and operations without a version from the explorer', async () => {
+    it('sends requests from the explorer to v2 operations and to unversioned operations', async () => {
       const person = await auth.person({ role: 'admin' })
       await using({}, async ({ page, open, requests }) => {
         await page.goto(`${auth.baseUrl}/console/explorer?operation=listProducts`)

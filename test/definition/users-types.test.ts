@@ -186,7 +186,7 @@ describe('plinth({ users })', () => {
     ])
   })
 
-  it('returns collections and users that only its service() accepts, and rejects the package’s users', () => {
+  it('returns collections and users that only its own service() accepts; that service() rejects the package’s users', () => {
     assert.throws(() => plainService({ resources: [own] }), /\/notes: it needs the users of its plinth\(\)/)
     assert.throws(
       () => plinth({ users: {} }).service({ resources: [own] }),

@@ -61,7 +61,7 @@ describe('an unresponsive S3 store', () => {
     ['sweepTemporary', (results) => results.sweepTemporary()],
   ]
   for (const [name, run] of operations) {
-    it(`makes ${name} fail with ResultsUnavailable after connecting, and no connection stays open`, async () => {
+    it(`makes ${name} fail with ResultsUnavailable after connecting; no connection stays open`, async () => {
       store = await silentStore()
       await assert.rejects(run(s3Results(url, limits)), ResultsUnavailable)
       // On a busy machine, the timeout can expire before this process has accepted the connection.

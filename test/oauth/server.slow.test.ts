@@ -315,7 +315,7 @@ forEachEngine((engine) => {
 
   const documents = ['jwks', 'openid-configuration', 'oauth-authorization-server', 'oauth-protected-resource']
   for (const path of documents.map((name) => (name === 'jwks' ? '/oauth/jwks' : `/.well-known/${name}`))) {
-    it(`200 for GET ${path}, which shared caches may store only if the request has no credentials`, async () => {
+    it(`GET ${path}: 200, cacheable by shared caches only if the request has no credentials`, async () => {
       const requests = [{}, { 'x-api-key': 'key' }, { authorization: 'Basic Zm9vOmJhcg==' }]
       const responses = await Promise.all(requests.map((headers) => fetch(server.base + path, { headers })))
       const cached = responses.map(({ status, headers }) => [status, headers.get('cache-control')])

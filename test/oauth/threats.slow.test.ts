@@ -202,7 +202,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('T-OA-05 invalid_grant for a reused code, whose tokens are revoked', async () => {
+  it('T-OA-05 invalid_grant for a reused code; the tokens issued for it are revoked', async () => {
     const { app, code, redeem } = await ready()
     const form = { code: await code() }
     const { body } = await redeem(form)
@@ -534,7 +534,7 @@ forEachEngine((engine) => {
       assert.deepEqual([status, headers.location], [400, undefined])
     })
 
-    it('303 to the same request as a GET, then the login page, for an authorization request sent as a form', async () => {
+    it('303 for an authorization request sent as a form: redirects to the same request as a GET, which shows the login page', async () => {
       const app = await auth.client()
       const form = Object.fromEntries(new URL(authorizeUrl(app.id), auth.baseUrl).searchParams)
       const one = auth.browser()

@@ -116,7 +116,7 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(String(entry?.details)), { session: lost.id, clients: [laptop.app.id] })
     })
 
-    it('404 for an unknown session and for a session of another user, which continues', async () => {
+    it('404 for an unknown session and for another user’s session; no session ends', async () => {
       const [who, other] = [await auth.person(), await auth.person()]
       const { access } = await logIn(who)
       const [session] = await sessionsOf(who)
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('204: revokes the client’s tokens for this user and the consent; other grants continue', async () => {
+    it('204: revokes the user’s consent and the client’s tokens for this user; other grants continue', async () => {
       const [who, other] = [await auth.person(), await auth.person()]
       const ended = await logIn(who)
       const going = await logIn(who, ended.one)
@@ -225,7 +225,7 @@ forEachEngine((engine) => {
       assert.equal((await auth.postForm('/oauth/token', { ...form, ...credentials })).status, 200)
     })
 
-    it('loses the session and the refresh token; unlocking restores neither, nor the access token', async () => {
+    it('loses the session and all tokens; unlocking restores none of them', async () => {
       const who = await auth.person()
       const begun = await logIn(who)
       await lock(who, true)

@@ -12,7 +12,7 @@ const idle = { enqueue: async () => {}, work: () => {}, stop: async () => {} }
 
 forEachEngine((engine) => {
   describe('GET /api/queues', () => {
-    it('200 with every queue empty before any process has processed jobs', async () => {
+    it('200 with every queue empty before any process has run a job', async () => {
       const db = await engine.database()
       const service = await testApp(db, { prefixes: [''], queue: idle })
       const listed: Json[] = (await service.send({ url: '/api/queues', scopes: 'admin' })).json()

@@ -65,7 +65,7 @@ forEachEngine((engine) => {
           return (await used(who)).join() === uses.join()
         })
 
-      it('a 202 uses one request and one report; a 400, 404, 415 or 422 uses only a request', async () => {
+      it('count a 202 as a request and a report, and a 400, 404, 415 or 422 only as a request', async () => {
         const me = newClient()
         const created = await requestReport(me)
         assert.deepEqual([created.statusCode, quotaLeft(created)], [202, 499])
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
         await becomes(me, [5, 1])
       })
 
-      it('a 202 replayed for an Idempotency-Key uses a request but no second report', async () => {
+      it('count a 202 replayed for an Idempotency-Key as a request, but not as a second report', async () => {
         const me = newClient()
         const headers = { 'idempotency-key': 'k' }
         for (const [index, replayed] of [undefined, 'true', 'true'].entries()) {
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('429 for a full report queue and 403 for a forbidden report type use neither a request nor a report', async () => {
+      it('count neither a 429 for a full report queue nor a 403 for a forbidden report type', async () => {
         const me = newClient()
         for (let task = 0; task < maxWaitingReports; task++) assert.equal((await requestReport(me)).statusCode, 202)
         const refused = await Promise.all(Array.from({ length: 20 }, () => requestReport(me)))
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('410 for a retired version even above the rate limit, with rate headers that include the call', async () => {
+    it('410 for a retired version even above the rate limit, with rate-limit headers that count the request', async () => {
       const { send } = await limited({ anonymous: minute(2) }, { lives: livesOf(ending) })
       for (const rest of [1, 0, 0]) {
         const response = await send({ url: '/v0/products', scopes: null })
@@ -154,7 +154,7 @@ forEachEngine((engine) => {
   })
 
   describe('a changed quota for an API key', () => {
-    it('includes the calls made before the change: 403 if they have used it up, 200 otherwise', async () => {
+    it('counts the calls made before the change: 403 if they have used it up, 200 otherwise', async () => {
       const { send } = await limited({ quotas: { requests: 50, reports: 9 } })
       const use = async (quota: number | null) => {
         keys.grown = { id: 'key_grown', rate: null, quota }

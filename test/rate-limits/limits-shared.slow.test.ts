@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       broken.add = false
     })
 
-    it('200 for GET /api/usage, querying the stores at most once a second per account', async () => {
+    it('GET /api/usage: 200, but the stores are queried at most once a second per account', async () => {
       const usage = (client: string) => service.send({ url: '/api/usage', token: token('', client) })
       const usedOf = (response: Response) => response.json().quotas[0].used
       const call = () => service.send({ url: '/products', token: token('', 'cli_curious') })

@@ -99,7 +99,7 @@ onSqlite((engine) => {
       assert.equal(responses.filter(({ statusCode }) => statusCode === 429).length, 400)
     })
 
-    it('leads to 429 above the limit, except for requests that get 404 or 405', async () => {
+    it('rejects requests above the limit with 429, except for those that get 404 or 405', async () => {
       const { send } = await limited({ general: minute(1), anonymous: minute(1) })
       for (const who of [as(newClient()), { scopes: null }]) {
         await send({ url: '/products', ...who })
@@ -278,7 +278,7 @@ onSqlite((engine) => {
   })
 
   describe('the request quota', () => {
-    it('leads to 403 with a one-field body, after the rate check and before the scope check; refused calls do not count (T-LIM-03)', async () => {
+    it('is checked after the rate and before the scope: 403 with a one-field body if it is used up; refused calls do not count (T-LIM-03)', async () => {
       const { send } = await limited({ general: minute(5), quotas: { requests: 2, reports: null } })
       const me = as(newClient(), '')
       const denied = await send({ url: '/users', ...me })
@@ -315,7 +315,7 @@ onSqlite((engine) => {
       assert.equal((await send({ url: '/products', ...me })).statusCode, 403)
     })
 
-    it('does not apply to a request without a token or API key, or to a 401 for a request with only an API key', async () => {
+    it('does not apply to requests without a token or API key, or to requests with only an API key that get 401', async () => {
       const { send } = await limited({ quotas: { requests: 5, reports: null } })
       assert.equal((await send({ url: '/products', scopes: null })).headers['x-quota-limit'], undefined)
       const refused = await send({ url: '/users', scopes: null, headers: { 'x-api-key': 'plain' } })

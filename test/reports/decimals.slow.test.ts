@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       await checkReports(service.db, reportKinds(definition).slice(0, 1))
     })
 
-    it('contains all rows in order when sorted by a decimal, even over several pages', async () => {
+    it('contains all rows in order when sorted by a decimal, even across several pages', async () => {
       const numbers = 'with recursive n (n) as (select 1 union all select n + 1 from n where n < 700)'
       const at = "'2026-01-01T00:00:00.000Z'"
       const statement = `insert into resource_lines (amount, revision, created_at, updated_at)

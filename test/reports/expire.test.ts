@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await keysLeft(), [])
     })
 
-    it('is not blocked by more than a page of files that cannot be removed, and changes at most one page per transaction', async () => {
+    it('is not blocked by more than one page of files that cannot be removed, and updates at most one page of rows per transaction', async () => {
       await fill(pageRows * 2 + 200)
       for (let n = 0; n < pageRows + 100; n++) broken.set(`key-${n}`, new Error('EPERM'))
       assert.equal(await sweep(), pageRows + 100)

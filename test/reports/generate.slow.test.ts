@@ -319,7 +319,7 @@ forEachEngine((engine) => {
       assert.deepEqual([status, errorMessage], ['failed', 'The report took longer than 15 minutes'])
     })
 
-    it('does not fail if its third attempt ends because the database is unavailable', async () => {
+    it('stays in progress, even after its third attempt, while the database is unavailable', async () => {
       const id = await add('numbers')
       const unavailable = () =>
         Object.assign(new Error('the database is down'), engine.name === 'sqlite' ? { errcode: 5 } : { code: '57P01' })
@@ -503,7 +503,7 @@ forEachEngine((engine) => {
       assert.equal((await eventsOf(id)).length, 1)
     })
 
-    it('may leave files after a crash, which the next attempt and the sweep remove', async () => {
+    it('may leave files after a crash; the next attempt and the sweep remove them', async () => {
       const id = await add('numbers')
       writeFileSync(join(folder, `${id}-1`), 'renamed, never committed')
       writeFileSync(join(folder, `.${id}-2.part`), 'half')

@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles({ from: '2026-01-02', to: '2026-01-03' }), ['Book 30'])
     })
 
-    it('202 for filters by text, case-insensitive as in lists, and by numeric bounds', async () => {
+    it('202 for filters by text (case-insensitive, as in lists) and by numeric bounds', async () => {
       assert.deepEqual(await titles({ filter: { genre: 'POETRY' } }), ['Book 0', 'Book 1'])
       assert.deepEqual(await titles({ filter: { genre: 'poetry', author: 'bob' } }), ['Book 1'])
       assert.deepEqual(await titles({ filter: { author: "o'brien; --" } }), ['Book 30'])
@@ -271,7 +271,7 @@ forEachEngine((engine) => {
       assert.match(response.body, /must be a day such as/)
     })
 
-    it('includes counts that could be stored only at the second attempt', async () => {
+    it('includes counts that were stored only on the second attempt', async () => {
       const errors: unknown[] = []
       let fails = true
       const write: Database['write'] = (unit) => (fails ? Promise.reject(new Error('full')) : db.write(unit))

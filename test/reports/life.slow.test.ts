@@ -87,7 +87,7 @@ forEachEngine((engine) => {
 
   describe('POST /api/reports/{taskId}/cancel', () => {
     for (const status of ['pending', 'in_progress'] as const) {
-      it(`200 for a task with status ${status}, which becomes failed; one event is recorded`, async () => {
+      it(`200 for a task with status ${status}: the status changes to failed, and one event is recorded`, async () => {
         const id = await requestReport()
         await set(id, { status })
         const response = await send('POST', `/api/reports/${id}/cancel`)
@@ -173,7 +173,7 @@ forEachEngine((engine) => {
       assert.equal((await send('DELETE', `/api/reports/${id}`)).statusCode, 404)
     })
 
-    it('204 for an unfinished task, which is cancelled first and causes an event', async () => {
+    it('204 for an unfinished task: it is cancelled first, and one event is recorded', async () => {
       const id = await requestReport()
       assert.equal((await send('DELETE', `/api/reports/${id}`)).statusCode, 204)
       assert.deepEqual(
@@ -191,7 +191,7 @@ forEachEngine((engine) => {
       assert.equal((await send('DELETE', `/api/reports/${id}`, { headers: current })).statusCode, 204)
     })
 
-    it('404 for another client, including cancel, retry and events; the task remains (T-API-01)', async () => {
+    it('404 for another client, also on the cancel, retry and events paths; the task remains (T-API-01)', async () => {
       const id = await completed()
       for (const [method, part] of [
         ['DELETE', ''],
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
       assert.equal((await send('GET', `/api/reports/${id}`)).statusCode, 200)
     })
 
-    it('403 without reports:write, including cancel and retry', async () => {
+    it('403 without reports:write, also on the cancel and retry paths', async () => {
       const id = await completed()
       for (const [method, part] of [
         ['DELETE', ''],

@@ -177,7 +177,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await get('/api/reports')).json(), [])
     })
 
-    it('422 listing the allowed report types and formats', async () => {
+    it('422 listing the allowed report types and formats if the given ones are unknown', async () => {
       const response = await post({ reportType: 'weather', format: 'papyrus', webhookUrl: 'https://private.test' })
       assert.equal(response.statusCode, 422)
       assert.equal(response.json().errorCode, 'VALIDATION_ERROR')
@@ -448,7 +448,7 @@ forEachEngine((engine) => {
       assert.equal(await status('*'), 200)
     })
 
-    it('200 for HEAD with the same headers, ignoring ranges and without opening the file', async () => {
+    it('200 for HEAD with the same headers as for GET; ranges are ignored, and the file is not opened', async () => {
       const id = await completed()
       const whole = await get(path(id))
       opened.length = 0

@@ -84,7 +84,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     assert.equal(await results.sweepTemporary(), 0)
   })
 
-  it('removes everything written under an abandoned key, but nothing written by others', async () => {
+  it('removes everything written under an abandoned key, but nothing written under other keys', async () => {
     const left = await results.create('left-1')
     await left.write(Buffer.alloc(17 * mebibyte))
     const other = await results.create('left-10')

@@ -54,7 +54,7 @@ forEachEngine((engine) => {
     }
     const applied = ({ headers }: Response) => headers['preference-applied']
 
-    it('200 once the task has ended; a start or progress does not end the wait', async () => {
+    it('200 once the task has ended; neither its start nor its progress ends the wait', async () => {
       const { id, url } = await created()
       const answering = get(url, 'wait=10')
       await until(() => timers.pending().length === 2)
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.deepEqual(timers.pending(), [])
     })
 
-    it('with If-None-Match, 200 after the next change, both at the status path and at the task path', async () => {
+    it('200 after the next change with If-None-Match, on both the status path and the task path', async () => {
       const { id, url } = await created()
       for (const [path, values, revision] of [
         [url, { status: 'in_progress' }, 1],

@@ -87,7 +87,7 @@ describe('watchTasks', () => {
     await until(() => waiter.over)
   })
 
-  it('polls once for all waiters, with each task only once, and not at all without waiters', async () => {
+  it('polls once for all waiters, querying each task only once, and does not poll without waiters', async () => {
     assert.deepEqual(timers.pending(), [])
     const waiters = ['a', 'b', 'a', 'b'].map((id) => wait(id))
     await runPoll()

@@ -220,7 +220,7 @@ forEachEngine((engine) => {
       await is({ url: '/products', token: 'forged' }, 401, 'AUTH_TOKEN_INVALID')
     })
 
-    it('401 without a token, 200 and `private` with one, when reading is not public', async () => {
+    it('401 without a token, 200 with Cache-Control `private` for a valid token, when reading is not public', async () => {
       const { id } = await create()
       await withSettings({ publicRead: false }, async (closed) => {
         for (const url of [`/products/${id}`, '/products']) {
@@ -458,7 +458,7 @@ forEachEngine((engine) => {
       await is({ method: 'PUT', url: `/products/${id}`, payload: { name: 'Pen', price: 1 } }, 404, 'RESOURCE_NOT_FOUND')
     })
 
-    it('412 for a failed precondition, which keeps the product; 204 for If-Match with the current tag', async () => {
+    it('412 for a failed precondition, without deleting the product; 204 for If-Match with the current tag', async () => {
       const product = await create()
       const outdated: Record<string, string>[] = [
         { 'if-match': '"7"' },

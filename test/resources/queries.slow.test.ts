@@ -343,7 +343,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the current rows after a change to a cached page; a field named `or` is filtered by equality', async () => {
+    it('200 with the current rows after a row of a cached page changes; a field named `or` is filtered by equality', async () => {
       const url = '/words?or=or%3Aa,count:7'
       const create = async (or: string, count: number) =>
         (await send({ method: 'POST', url: '/words', payload: { or, count } })).json().id

@@ -48,7 +48,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 for every writer eventually, if those with a 412 read the product again and retry', async () => {
+    it('200 for every writer eventually, if writers that receive 412 read the product again and retry', async () => {
       await start()
       const client = async () => {
         while ((await increment('PUT')) !== 200);
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await read(), { price: clients, tag: `"${clients + 1}"` })
     })
 
-    it('200 or 204 for one of many PUTs and DELETEs with the same tag, otherwise 412 or 404 (T-RACE-02)', async () => {
+    it('200 or 204 for exactly one of many PUTs and DELETEs with the same tag, 412 or 404 for the others (T-RACE-02)', async () => {
       await start()
       const headers = { 'if-match': '"1"' }
       const answers = await Promise.all(

@@ -122,7 +122,7 @@ forEachEngine((engine) => {
     const name = ({ method = 'GET', url, headers = {}, payload }: Request) =>
       [method, url, JSON.stringify(headers), JSON.stringify(payload)].join(' ')
 
-    it('change the responses to callers who may see them, as the next tests assume', async () => {
+    it('change the responses to callers who may see them', async () => {
       const [one, other] = await answers({ url: '/users/1' }, 'users:read users:read:full')
       assert.notEqual(one?.body, other?.body)
       assert.match(String(one?.body), /\+49 30 111/)

@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('loads changed keys on the next reload if the master key cannot be read on the first one', async () => {
+    it('loads changed keys on the next reload if the previous reload could not read the master key', async () => {
       let own: Buffer | undefined = key
       const masterKey = () => {
         if (own === undefined) throw new Error('master.key cannot be read')

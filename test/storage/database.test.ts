@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('returns the number of changed rows in a unit; the changes are rolled back with the unit', async () => {
+    it('returns the number of rows that a statement changes in a unit; the changes are rolled back with the unit', async () => {
       await add('a', 'b', 'c')
       const reprice = db.prepare(db.read.updateTable('products').set({ price: 0 }).where('price', '>=', 0))
       const returning = db.prepare<Product>(db.read.deleteFrom('products').where('name', '=', '').returning('name'))

@@ -98,7 +98,7 @@ onSqlite((engine) => {
       await place.remove()
     })
 
-    it('depends on the primary result code, and is false for constraints and misuse', () => {
+    it('depends on the primary result code, and is false for constraint violations and misuse', () => {
       const of = (errcode: number) => sqlite.isUnavailable(Object.assign(new Error(), { errcode }))
       // BUSY_SNAPSHOT, IOERR_READ, IOERR_FSYNC, CANTOPEN_FULLPATH, FULL, READONLY_DBMOVED, CORRUPT, NOTADB
       for (const code of [517, 266, 1_034, 782, 13, 1_032, 11, 26]) assert.equal(of(code), true, String(code))

@@ -62,7 +62,7 @@ onSqlite((engine) => {
       assert.equal((await service.send({ url: '/readyz' })).statusCode, 200)
     })
 
-    it('leads to 201 for writes again as soon as there is space, without a restart', async () => {
+    it('requires no restart: 201 for writes again as soon as there is space', async () => {
       await allow(1_000_000)
       assert.equal((await post('After')).statusCode, 201)
       await fill('c')

@@ -121,7 +121,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('marks existing rows that were changed in the second of their creation', async () => {
+    it('marks existing rows that were changed in the second in which they were created', async () => {
       const db = await open()
       const column = {
         kind: 'text',

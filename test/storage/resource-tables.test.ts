@@ -131,7 +131,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), ['created_at', 'rating', 'title_key', 'updated_at'])
     })
 
-    it('fills the case-folded column of rows without a value with an empty string at every start', async () => {
+    it('at every start, sets the case-folded column to an empty string in rows without a value', async () => {
       const genre = column('genre', { folded: true, indexed: true })
       await migrateTo(title, genre)
       await add({ title: 'T' }, title, genre)
@@ -201,7 +201,7 @@ forEachEngine((engine) => {
       await migrateTo(title, color, column('size', { kind: 'number', required: true }))
     })
 
-    it('accepts that an optional field becomes required once every row has a value', async () => {
+    it('accepts a change from optional to required once every row has a value', async () => {
       await migrateTo(title, rating)
       await add({ title: 'T' }, title)
       const required = { ...rating, required: true }

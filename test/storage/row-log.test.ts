@@ -42,7 +42,7 @@ forEachEngine((engine) => {
     }
     const idsAfter = async (at: number) => (await changesAfter(at)).map(({ id, after }) => [id, after?.revision])
 
-    it('contains the changes of committed transactions, and none of a failed one', async () => {
+    it('contains the changes of committed transactions, but not of a failed one', async () => {
       const { at } = await log.head()
       const failing = db.write(async (tx) => {
         db.rowLog.add(tx, update(2, 1))
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it(`continues after any change of a transaction with more than ${maxPerEntry} changes`, async () => {
+    it(`can be read from any change of a transaction with more than ${maxPerEntry} changes onward`, async () => {
       const { at: start } = await log.head()
       const revisions = Array.from({ length: 2 * maxPerEntry + 3 }, (_, at) => at + 1)
       await write(...revisions.map((revision) => update(4, revision)))
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       assert.equal((await log.head()).at, logged.at(-1)?.at)
     })
 
-    it('returns the changes of several connections once each, in commit order', async () => {
+    it('returns each change made on several connections once, in commit order', async () => {
       const { at } = await log.head()
       const other = await openDatabase(db.url)
       try {

@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.equal(await pinOf(id), '#!#!')
     })
 
-    it('409 for a new row whose number its tenant already uses, 201 in another tenant; 403 outside the caller’s tenant', async () => {
+    it('409 for a new row with a number already used in its tenant, 201 if only another tenant uses it, 403 outside the caller’s tenant', async () => {
       const { number } = await create()
       const duplicate = await post('other_north', sent({ number }))
       assert.deepEqual([duplicate.statusCode, duplicate.json().errorCode], [409, 'DUPLICATE_RESOURCE'])

@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.deepEqual([seen.heading, seen.leaves], ['Dune', 412])
     })
 
-    it('stores writes, refuses others with 409, 412 or 422, and leaves undeclared columns unchanged', async () => {
+    it('stores valid writes, refuses conflicting or invalid ones with 409, 412 or 422, and leaves undeclared columns unchanged', async () => {
       await create()
       const { service: app } = await start(definition)
       const send = (method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, payload?: object, headers = {}) =>
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await ids(app, 'q=sol'), [id])
     })
 
-    it('can be reported on, with its field names as columns and filters', async () => {
+    it('can be used in reports, with its field names as columns and filters', async () => {
       await create()
       const { service: app } = await start(definition)
       const at = {
@@ -272,7 +272,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send(sent)).statusCode, 409)
     })
 
-    it('can refer to rows with UUIDs through a column of that type, but its own ids must be integers', async () => {
+    it('can refer to rows with UUIDs through a UUID column, but its own ids must be integers', async () => {
       const owners = collection({
         ...{ path: '/owners', noun: 'owner', ids: 'uuid', body: Type.Object({ name: Line(1, 60) }) },
       })

@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.deepEqual([answer.statusCode, answer.json().errors[0].field], [400, 'expand'])
     })
 
-    it('403 without the read scope of any expanded collection', async () => {
+    it('403 if the read scope of an expanded collection is missing', async () => {
       for (const [url, missing] of [
         ['/invoices?expand=customer', 'customers:read'],
         ['/invoices/1?expand=lineItems', 'line-items:read'],

@@ -135,7 +135,7 @@ forEachEngine((engine) => {
     })
 
     describe('DELETE', () => {
-      it('409 with restrict, stating how many rows of which collection refer to the row, which remains', async () => {
+      it('409 with restrict, stating the number and the collection of the referring rows; the row remains', async () => {
         const id = await customer()
         for (let n = 0; n < 3; n++) await invoice(id)
         const answer = await remove(`/customers/${id}`)
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
         refused(await remove('/customers/999999'), 404)
       })
 
-      it('204 with cascade: also deletes the referring rows, with an event for each', async () => {
+      it('204 with cascade: the referring rows are also deleted, with an event for each', async () => {
         const id = await invoice(await customer())
         const [first, second] = [await line(id), await line(id)]
         const remark = await create('/remarks', { lineId: first, text: 'T' })

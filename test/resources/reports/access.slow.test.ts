@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await json('turnover', as('crm_south')), [{ total: '40.00', rows: 1 }])
     })
 
-    it('has no groups, or a sum of zero, for callers without a tenant, even with the scope admin', async () => {
+    it('has no groups, or a sum of zero, for callers without a tenant, even with the admin scope', async () => {
       for (const bearer of [as('nobody'), as('boss', ' admin')]) {
         assert.deepEqual(await json('tenants', bearer), [])
         assert.deepEqual(await json('turnover', bearer), [{ total: '0.00', rows: 0 }])
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.match(file.rawPayload.toString('latin1'), /^%PDF-/)
     })
 
-    it('404 if another caller downloads it, even with the scope admin', async () => {
+    it('404 if another caller downloads it, even with the admin scope', async () => {
       const { taskId } = (await request('turnover', as('crm_north'), 'csv')).json()
       await attempt(at, taskId, { token: as('crm_north') })
       for (const bearer of [as('crm_south'), as('boss', ' admin')]) {

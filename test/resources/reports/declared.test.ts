@@ -157,7 +157,7 @@ describe('report()', () => {
     assert.match(String(errorsOf({ name: 'revenue' }, {})), /the first argument must be a collection/)
   })
 
-  it('refuses parameters whose decimals or defaults are invalid', () => {
+  it('refuses parameters with an invalid decimal precision or default', () => {
     const parameters = Type.Object({
       least: Decimal(20, 2),
       status: Type.Enum(['draft', 'paid'], { default: 'late' }),

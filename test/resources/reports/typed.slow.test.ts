@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('has the same rows in CSV, NDJSON and XLSX, and can be a PDF', async () => {
+    it('has the same rows in CSV, NDJSON and XLSX, and can be generated as a PDF', async () => {
       const of = (format: string) => reportFile(at, 'revenue', all, { format })
       const lines = revenueOfAll.map(
         ({ month, currency = '', total, count }) => `${month},${currency},${total},${count}`,

@@ -59,7 +59,7 @@ describe('channels', () => {
     for (const one of receivers) assert.deepEqual(one.texts(), ['1;'])
   })
 
-  it('evaluates no change to another resource, and no change once all streams are removed', () => {
+  it('does not evaluate changes to other resources, or any changes once all streams are removed', () => {
     const all = channels()
     const { view, counts } = viewOf('same')
     const removals = [receiver(), receiver()].map((one) => all.add(one, view, 0))

@@ -45,7 +45,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await logged(), [])
     })
 
-    it('contains each change after the resource’s first stream was opened, with the new row and the previous values', async () => {
+    it('contains each change made after the resource’s first stream was opened, with the new row and the previous values', async () => {
       const stream = await openEventStream(`${origin}/products`, bearer)
       await stream.next()
       const id = await create('Seen')

@@ -226,7 +226,7 @@ forEachEngine((engine) => {
     const create = async () =>
       (await service.send({ method: 'POST', url: '/products', payload: { name: 'Drill', price: 1 } })).json().id
 
-    it('200 with the changes to this row only, ending when it is removed', async () => {
+    it('200 with the changes to this row only; the stream ends when the row is removed', async () => {
       const [id, other] = [await create(), await create()]
       const stream = await openEventStream(`${origin}/products/${id}`, bearer)
       for (const one of [other, id]) {

@@ -150,7 +150,7 @@ describe('view()', () => {
       ))
   }
 
-  it('refuses a view of anything but a collection, including another view', () => {
+  it('refuses a view of anything other than a collection, such as another view', () => {
     const first = view(invoices, { rename: { reference: 'number' } })
     assert.match(
       errorOf(() => view(first, { hide: [] })),

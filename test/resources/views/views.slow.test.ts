@@ -110,7 +110,7 @@ forEachEngine((engine) => {
       assert.deepEqual([kept.amount, kept.currency, kept.due, kept.address], [9, 'USD', undefined, { city: 'Ulm' }])
     })
 
-    it('uses the view’s field names in errors with 400, 422 and 409', async () => {
+    it('uses the view’s field names in 400, 409 and 422 errors', async () => {
       const missing = await post({ number: 'E-1' })
       assert.equal(missing.statusCode, 400, missing.body)
       assert.match(missing.body, /"clientId"/)
@@ -235,7 +235,7 @@ forEachEngine((engine) => {
       assert.equal((await get(`/v2/lines/${line.json().id}`)).statusCode, 404)
     })
 
-    it('accepts the tag of either version in If-Match, but in If-None-Match only its own', async () => {
+    it('accepts the tag of either version in If-Match, but only its own tag in If-None-Match', async () => {
       const created = await post(fresh())
       const { id } = created.json()
       const [v1, v2] = [`/v1/invoices/${id}`, `/v2/invoices/${id}`]
