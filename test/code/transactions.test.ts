@@ -57,7 +57,7 @@ function definitionOf(seen: Seen) {
     changing: (before, values) => note(`note ${before.parentId === undefined}→${values.parentId === undefined}`),
     created: async ({ id, text }, { insert, update, fetch, db }) => {
       if (text === 'deep') await insert(notes, { text })
-      if (text === 'sleeps') await new Promise((resolve) => setTimeout(resolve, 1))
+      if (text === 'sleeps') await new Promise((resolve) => setTimeout(resolve, 1_000))
       if (text === 'slow') seen.clock.now += 251
       if (text === 'forgets') void update(notes, id, { text: 'never' })
       if (text === 'fetches') await fetch('https://example.com/')

@@ -165,7 +165,7 @@ describe('an S3 store with many downloads in progress', { skip: s3Missing }, () 
     stop()
   })
 
-  it('still accepts uploads, removals and other downloads while 70 downloads are not read', async () => {
+  it('still accepts uploads, removals and other downloads while 70 open downloads are not being read', async () => {
     const large = await results.create('large')
     await large.write(Buffer.alloc(4 * 1_024 * 1_024))
     await large.finish()

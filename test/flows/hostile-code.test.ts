@@ -70,7 +70,7 @@ forEachEngine((engine) => {
         assert.equal(await faulty.post('next'), 201)
       })
 
-      it('marks a job that throws as failed after its only attempt, and stores the error', async () => {
+      it('marks a throwing job as failed after its only attempt, and stores the error', async () => {
         assert.equal(await faulty.post('job throws'), 201)
         const [failed] = await eventually('the job has failed', async () => {
           const found = await faulty.jobs('throws')

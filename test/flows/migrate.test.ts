@@ -99,7 +99,7 @@ const kills = Number(process.env.MIGRATION_KILLS ?? 5)
 
 forEachEngine((engine) => {
   describe(`plinth migrate, killed at ${kills} points while it creates the schema (T-OPS-03)`, () => {
-    it('leaves either no schema or the whole schema; the next run completes it', {
+    it('never leaves a partial schema; the next run completes the migration', {
       timeout: 60_000 + kills * 10_000,
     }, async (t) => {
       const service = await realService()
@@ -146,7 +146,7 @@ async function schemaOf(url: string): Promise<string[]> {
 
 onPostgres((engine) => {
   describe('a renamed field on two nodes', () => {
-    it('lets the old node keep writing while the new one serves; refuses --tidy until both have stopped', {
+    it('the old node can keep writing while the new one serves; migrate --tidy is refused until both have stopped', {
       timeout: 300_000,
     }, async () => {
       const renamed = write(

@@ -72,7 +72,7 @@ onPostgres((engine) => {
       assert.match(stdout, new RegExp(` ${worker.child.pid} +live +\\S+ +worker +-?\\d+ ms +\\d+ s ago\\n`))
     })
 
-    it('exit code 2 for a process whose base URL and Redis setting differ from the other processes’', async () => {
+    it('exit code 2 for a process whose base URL and Redis setting differ from those of the others', async () => {
       const { code, stderr } = await nodes.fails({
         PLINTH_BASE_URL: 'https://other.test',
         REDIS_URL: 'redis://127.0.0.1:1/0',
@@ -87,7 +87,7 @@ onPostgres((engine) => {
       assert.match(stderr, /\nCorrect this process, or stop the others first; /)
     })
 
-    it('exit code 2 for a process whose master key does not fit the database', async () => {
+    it('exit code 2 for a process whose master key does not match the database', async () => {
       const { code, stderr } = await nodes.fails({ PLINTH_MASTER_KEY: 'cd'.repeat(32) })
       assert.equal(code, 2, stderr)
       assert.match(stderr, /master key/i)

@@ -46,7 +46,7 @@ onPostgres((engine) => {
       await alone.remove()
     })
 
-    it('exit code 2 if the role has no timeouts, with the statements that set them', async () => {
+    it('exit code 2 if the database role has no timeouts; the error lists the statements that set them', async () => {
       const { code, stderr } = await nodes.fails()
       assert.equal(code, 2, stderr)
       assert.match(stderr, /^plinth: The connections of the pooler at DATABASE_URL have no statement_timeout and no /)
@@ -56,7 +56,7 @@ onPostgres((engine) => {
       await pooler.say('reconnect')
     })
 
-    describe('a service that connects through it', () => {
+    describe('a service that connects through PgBouncer', () => {
       let node: Node
       let token: string
       before(async () => {
@@ -89,7 +89,7 @@ onPostgres((engine) => {
         assert.deepEqual(new Set(read.map(({ status }) => status)), new Set([200]))
       })
 
-      it('lists, sorts and searches, and creates the text index', async () => {
+      it('lists, sorts and searches products, and creates the text index', async () => {
         const paths = ['/products?limit=5', '/products?sort=-name', '/products?q=amp%203', '/v2/products?limit=1']
         for (const path of paths) assert.equal((await call('GET', path)).status, 200, path)
         assert.equal((await call('GET', '/products?q=amp%203&limit=50')).json().length, 11)

@@ -65,7 +65,7 @@ describe('faults of S3 and its network (F-S3)', {
     ['responds at 1 KB/s', { kind: 'slow', bytesPerSecond: 1_024 }, 0],
   ]
   for (const [name, fault, minFailures] of faults) {
-    it(`do not fail a report requested while S3 ${name}`, { timeout }, async () => {
+    it(`do not cause a report to fail if it is requested while S3 ${name}`, { timeout }, async () => {
       const before = failures()
       proxy.set(fault)
       const id = await request()

@@ -4,7 +4,7 @@ import { isGraceful, termCycles } from '../support/term-cycles.ts'
 
 describe('SIGTERM under load', () => {
   for (const tls of [true, false]) {
-    it(`loses no request, resets no connection and exits with code 0, over ${tls ? 'TLS' : 'plain HTTP behind a proxy'}`, async () => {
+    it(`exit code 0, with no lost request and no connection reset, over ${tls ? 'TLS' : 'plain HTTP behind a proxy'}`, async () => {
       const lines: string[] = []
       const cycles = await termCycles({
         ...{ cycles: 3, tls, perSecond: 200, connections: 20, env: { PLINTH_DRAIN: '1' } },

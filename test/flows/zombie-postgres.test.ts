@@ -20,7 +20,7 @@ async function age(db: Database): Promise<void> {
 /** One of two nodes is suspended until its lease expires. Once resumed, it must not finish its job (F-ZOMBIE, P3). */
 onPostgres((engine) => {
   describe('a worker that resumes after being suspended past its lease', () => {
-    it('does not finish its report: there is one result and one event, and the worker’s file is removed', {
+    it('does not finish its report: only the result and the event of the other worker remain', {
       timeout: 120_000 * rounds,
     }, async () => {
       const place = await engine.place()

@@ -43,7 +43,7 @@ forEachEngine((engine) => {
     const laterBy = (ms: number) => ({ databaseNow: async () => Date.now() + ms })
     const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
 
-    it('database.migrations warns about pending migrations; checks that read rows are then skipped', async (t) => {
+    it('database.migrations warns about pending migrations, and the checks that need tables are skipped', async (t) => {
       const empty = await engine.place()
       t.after(empty.remove)
       // SQLite has no file before the first start.
@@ -303,7 +303,7 @@ forEachEngine((engine) => {
       expectCheck(await check(laterBy(61 * minuteMs)), 'webhooks.deliveries', 'fail', /due for 1 hour/)
     })
 
-    it('audit.chain fails for an altered entry; only --deep verifies entries before the newest 1,000', async () => {
+    it('audit.chain fails for an altered entry; only --deep verifies entries older than the newest 1,000', async () => {
       const entries = Array.from({ length: 1_002 }, () => ({
         ...theService,
         event: 'key.created' as const,

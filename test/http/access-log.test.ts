@@ -90,7 +90,7 @@ describe('an access log line', () => {
     ...{ address: '127.0.0.1', client: 'cli_a', subject: 'usr_1', errorCode: undefined },
   }
 
-  it('is one line of JSON, regardless of what the client sends and of the previous line', () => {
+  it('is one line of valid JSON for any input, regardless of previous lines', () => {
     const textOf = accessTexts()
     const paths = ['/things', '/a"b', '/a\\b', '/a\nb', '/\u007f', '/caf\u00e9', '/\ud83d\ude00', '/\u2028']
     const senders: Partial<AccessLine>[] = [

@@ -67,12 +67,12 @@ describe('authorize', () => {
     assert.equal(answer.json().errorCode, 'AUTH_TOKEN_INVALID')
   })
 
-  it('401 for an invalid token even on a public path, so that the client notices', async () => {
+  it('401 for an invalid token, even on a public path', async () => {
     assert.equal((await ask('GET', '/things', 'expired')).json().errorCode, 'AUTH_TOKEN_EXPIRED')
     assert.equal((await ask('GET', '/things', 'forged')).statusCode, 401)
   })
 
-  it('401 for a token in the query, which is ignored (T-JWT-10)', async () => {
+  it('401 for a request with a token only in the query, because such tokens are ignored (T-JWT-10)', async () => {
     assert.equal((await ask('POST', '/things', undefined, '?access_token=writer')).statusCode, 401)
   })
 
@@ -93,7 +93,7 @@ describe('authorize', () => {
     assert.equal((await ask('OPTIONS', '/own')).statusCode, 204)
   })
 
-  it('403 for a POST without its scope, because X-HTTP-Method-Override: GET is ignored (T-API-02)', async () => {
+  it('403 for a POST without the required scope; X-HTTP-Method-Override: GET is ignored (T-API-02)', async () => {
     const headers = { 'x-http-method-override': 'GET' }
     const answer = await send(mounted, { method: 'POST', url: '/things', token: 'reader', headers })
     assert.equal(answer.statusCode, 403)

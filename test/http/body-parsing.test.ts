@@ -373,7 +373,7 @@ describe('request bodies', () => {
       }
     })
 
-    it('200 for a POST to a route without a body schema, whose handler never sees the body', async () => {
+    it('200 for a POST to a route without a body schema; the handler does not receive the body', async () => {
       for (const type of types.slice(1) as string[]) {
         const headers = { 'content-type': type }
         const answer = await send(mounted, { method: 'POST', url: '/bare', payload: pen, headers })
@@ -469,7 +469,7 @@ describe('request bodies', () => {
       for (const { message } of answer.json().errors) assert.equal(typeof message, 'string')
     })
 
-    it('200 for text that is valid once trimmed, which reaches the handler trimmed', async () => {
+    it('200 for text that is valid once trimmed; the handler receives the trimmed text', async () => {
       const answer = await post({ name: '  Pen\t\n', price: 0, note: '    a    ' })
       assert.deepEqual(answer.json().received, { name: 'Pen', price: 0, note: 'a' })
     })
@@ -525,7 +525,7 @@ describe('request bodies', () => {
       assert.equal(({} as Record<string, unknown>).a, undefined)
     })
 
-    it('200 for text that looks like a number, which remains text', async () => {
+    it('200 for text that looks like a number, without conversion to a number', async () => {
       assert.deepEqual((await get('/things/1?q=1e3')).json().query, { q: '1e3' })
     })
   })

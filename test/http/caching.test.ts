@@ -65,7 +65,7 @@ describe('caching', () => {
     })
   }
 
-  it('a 304 has the Cache-Control, Vary and Expires of a 200; it is private if credentials are sent', async () => {
+  it('a 304 has the Cache-Control, Vary and Expires of a 200, including Cache-Control: private if credentials are sent', async () => {
     for (const [credentials, control] of [
       [{}, 'public, max-age=60, must-revalidate'],
       [{ authorization: 'Basic Zm9v' }, 'private, max-age=60, must-revalidate'],

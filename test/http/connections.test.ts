@@ -76,7 +76,7 @@ describe('connection limits', () => {
     assert.equal(await isTaken(port), true)
   })
 
-  it('apply to each IPv6 /64 network as a whole, and name the network in the report', async () => {
+  it('apply to each IPv6 /64 network as a whole, and report the network instead of the address', async () => {
     const server = answering()
     const { bound, reports } = bounded({ maxPerAddress: 1 })
     bound(server)

@@ -107,7 +107,7 @@ describe('content negotiation', () => {
       assert.equal(await status({ accept: 'text/csv' }, '/page'), 406)
     })
 
-    it('200 regardless of Accept if the route’s scope is `own` or its `produces` is empty', async () => {
+    it('200 regardless of Accept if the route has the scope `own` or an empty `produces`', async () => {
       assert.equal(await status({ accept: 'text/html' }, '/own'), 200)
       assert.equal(await status({ accept: 'text/html' }, '/probe'), 200)
     })

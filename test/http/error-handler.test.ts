@@ -121,7 +121,7 @@ describe('errors', () => {
 
   describe('errors in both formats', () => {
     for (const accept of ['application/problem+json', 'application/json']) {
-      it(`have the status and X-Error-Code for their code, no-store and no validators, as ${accept}`, async () => {
+      it(`have the status and X-Error-Code of their code, Cache-Control: no-store and no validators, as ${accept}`, async () => {
         for (const [code, [status]] of Object.entries(problems)) {
           const answer = await fail(new Problem(code as ProblemCode, 'Why'), accept)
           assert.equal(answer.statusCode, status, code)
@@ -191,7 +191,7 @@ describe('errors', () => {
       }
     }
 
-    it('is reported to the operator with the thrown error, or with its cause if it is a `Problem`', async () => {
+    it('is reported to the operator with the thrown error, or with the cause of a thrown `Problem`', async () => {
       const cause = new Error('select * from users')
       await fail(cause)
       assert.deepEqual(mounted.faults, [cause])

@@ -276,7 +276,7 @@ for (const [title, { settings, minShare }] of Object.entries(cases)) {
         }
       }
 
-      it('equal the policies’ responses byte for byte, as do the log lines and the counts of deprecated calls', async () => {
+      it('equal the policies’ responses byte for byte, with the same log lines and counts of deprecated calls', async () => {
         for (const one of fc.sample(step, { numRuns: steps, seed })) await run(one)
         const [fast, full] = pair.lines()
         assert.deepEqual(fast, full)

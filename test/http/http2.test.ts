@@ -216,7 +216,7 @@ onSqlite((engine) => {
     }
   })
 
-  describe('a connection with HTTP/2', () => {
+  describe('an HTTP/2 connection', () => {
     let closing: (() => Promise<void>) | undefined
     afterEach(async () => {
       await closing?.()
@@ -291,7 +291,7 @@ onSqlite((engine) => {
       await closed
     })
 
-    it('aborts the signal of responseEnd() when a stream is reset, even if the handler calls it afterwards', async () => {
+    it('aborts the signal of responseEnd() when a stream is reset, even if the handler calls responseEnd() after the reset', async () => {
       const ends: AbortSignal[] = []
       const waiting = Promise.withResolvers<void>()
       const { session } = await started({
@@ -344,7 +344,7 @@ onSqlite((engine) => {
       assert.equal((await http2({ path: '/livez' })).status, 200)
     })
 
-    it('is closed after the header timeout if it sends no request, otherwise with GOAWAY after the keep-alive timeout', async () => {
+    it('is closed after the header timeout if no request arrives, otherwise with GOAWAY after the keep-alive timeout', async () => {
       const { session, port, http2 } = await started({ headersTimeout: 300, keepAliveTimeout: 300 })
       const unused = connect(`https://127.0.0.1:${port}`, { rejectUnauthorized: false }).on('error', () => {})
       await once(unused, 'close')
@@ -354,7 +354,7 @@ onSqlite((engine) => {
       assert.equal(code, constants.NGHTTP2_NO_ERROR)
     })
 
-    it('T-HTTP-18 is closed if it resets streams too quickly (CVE-2023-44487)', async () => {
+    it('T-HTTP-18 is closed if the client resets streams too quickly (CVE-2023-44487)', async () => {
       const { session } = await started({
         more: (app) => {
           app.get('/never', open, () => new Promise(() => {}))

@@ -181,7 +181,7 @@ onSqlite((engine) => {
   })
 
   describe('a burst of token requests and logins', () => {
-    it('429 with Retry-After for any client at the address after three requests, but not at another address (T-OA-08)', async () => {
+    it('429 with Retry-After after three requests from one address, for all its clients; other addresses are not limited (T-OA-08)', async () => {
       const db = await engine.database()
       const off = { general: null, anonymous: null, reports: null, webhooks: null, throttle: null }
       const rules = { ...off, token: { calls: 3, seconds: 60 }, quotas: { requests: null, reports: null } }

@@ -98,11 +98,11 @@ describe('the `fields` parameter', () => {
     }
   })
 
-  it('200 with an empty object for paths into strings or numbers, which are ignored', async () => {
+  it('200 with an empty object for paths into strings or numbers, because such paths are ignored', async () => {
     assert.deepEqual(await read('fields=title.first,id.x'), {})
   })
 
-  it('200 without nested objects whose selected members are all absent, but with an empty object selected by name', async () => {
+  it('200 without a nested object if none of its selected members exist; an empty object is kept if selected by name', async () => {
     assert.deepEqual(await read('fields=_links.nothing,_links.self.href.x,title'), { title: 'Emma' })
     assert.deepEqual(await read('fields=notes.x,tags.x'), {})
     assert.deepEqual(await read('fields=notes,tags'), { notes: {}, tags: [] })

@@ -235,7 +235,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('match as many rows in UPDATE and DELETE statements as in memory', async () => {
+    it('match the same number of rows in UPDATE and DELETE statements as in memory', async () => {
       const fields = conditionFields(declaration, 'letters')
       const where = conditionSql({ level: { from: 0 } }, { fields, today, table: declaration.table })
       const meant = rows.filter(({ level }) => typeof level === 'number' && level >= 0).length

@@ -215,7 +215,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await migrate(state.db, { tables: definition.tables }), [])
     })
 
-    it('accepts a greater precision, which changes no stored value', async () => {
+    it('accepts a greater precision without changing stored values', async () => {
       const old = await start({ amount: Decimal(5, 2) })
       await old.send({ method: 'POST', url, payload: { text: 'A', amount: '999.99' } })
       const { send, done } = await start({ amount: Decimal(18, 2) })

@@ -229,7 +229,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it(`200 with the rows and order of exact arithmetic, for every filter and sort (SEED=${seed})`, async () => {
+    it(`200 with the rows and order that exact arithmetic gives, for every filter and sort (SEED=${seed})`, async () => {
       const cents = fc.oneof(
         fc.bigInt({ min: -20n, max: 20n }),
         fc.bigInt({ min: 999_999_999_980n, max: 999_999_999_999n }),

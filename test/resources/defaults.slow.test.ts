@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await create({ title: 'C', place: { city: 'Bern', country: 'CH' } })).place.country, 'CH')
     })
 
-    it('200 with the rows that have the default for a filter by its value', async () => {
+    it('200 with the rows that have the default when filtering by its value', async () => {
       const { id } = await create({ title: 'D' })
       const { id: other } = await create({ title: 'E', ...others })
       const queries = ['status=Open', 'topic=%C3%84RGER', 'level=3', 'isUrgent=false', 'minLevel=3', 'q=rger']

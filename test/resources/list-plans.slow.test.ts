@@ -123,7 +123,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it(`${path}: finds the rows of every filter in an index, with the default sort`, async () => {
+      it(`${path}: uses an index for every filter with the default sort`, async () => {
         for (const filter of filters) {
           const found = await get(`${path}?limit=${limit}&${filter}=${encodeURIComponent(value[filter] as string)}`)
           assert.ok(found.items.length > 0, filter)
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('find the rows for one or several values of [in] in an index', async () => {
+    it('use an index for [in] with one or several values', async () => {
       await get(`/books?limit=${limit}&author[in]=author%207`)
       await isSought('author[in]', false)
       await get(`/books?limit=${limit}&author[in]=author%207,author%208`)

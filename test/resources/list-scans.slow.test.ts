@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('503 with Retry-After for an account with too many scans; other accounts do not wait for all of them', async () => {
+    it('503 with Retry-After for an account with too many scans; another account’s scan runs before they have all ended', async () => {
       await ready()
       const order: string[] = []
       const scan = async (as: string, at: number) => {

@@ -214,7 +214,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('leads back to the same pages when following `prev` and then `next`', async () => {
+    it('returns the same pages via `prev` and then `next`', async () => {
       await fill(7)
       const first = await page('/products?limit=3')
       const second = await page(first.links.next as string)

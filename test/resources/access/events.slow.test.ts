@@ -71,7 +71,7 @@ forEachEngine((engine) => {
       assert.deepEqual(lastBody('owner'), { id: note.id })
     })
 
-    it('are sent without write-only fields and without the row facts that are stored for the rules', async () => {
+    it('contain neither write-only fields nor the row values that are stored for the rules', async () => {
       await create()
       await readersOf('note.created')
       const { facts, body } = await newest('note.created')
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.ok(found.every(({ webhookId }) => webhookId !== id))
     })
 
-    it("are sent if may() holds with the token's scopes, except those that the webhook owner's role no longer grants", async () => {
+    it("are sent only if may() holds with the token's scopes that the webhook owner's role still grants", async () => {
       const receiver = await service.receiver()
       const { ids } = people
       const all = `${scopes} admin`
@@ -173,7 +173,7 @@ forEachEngine((engine) => {
       assert.deepEqual(found.map(({ webhookId }) => webhookId).sort(), [admin, auditor].sort())
     })
 
-    it("403 if an administrator changes the URL or events of another owner's webhook, otherwise 200", async () => {
+    it("403 if an administrator changes the URL or events of another owner's webhook; 200 for other changes and for the owner", async () => {
       const url = `/api/webhooks/${webhooks.stranger}`
       const change = (who: Who, payload: object) => as(who, { method: 'PATCH', url, payload, headers: merge })
       const elsewhere = { callbackUrl: `${receivers.admin.url}/redirected` }
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       assert.equal((await change('stranger', { event: 'note.*' })).statusCode, 200)
     })
 
-    it('can be sent as a test by an owner who can read no row; their schema has createdBy but no write-only field', async () => {
+    it('can be sent as a test by an owner who can read no rows; the event schema has createdBy but no write-only fields', async () => {
       const calls = receivers.nobody.calls.length
       const url = `/api/webhooks/${webhooks.nobody}/test`
       assert.equal((await as('nobody', { method: 'POST', url, payload: { event: 'note.created' } })).statusCode, 202)

@@ -29,7 +29,7 @@ forEachEngine((engine) => {
     const app = appOn(engine, { prefixes: [''], definition: plainService({ resources: [pages] }) })
     const as = (id: string) => ({ token: token('pages:read pages:write', id) })
 
-    it("200 with only the row that has this id, or no rows if the id is missing or outside the column's range", async () => {
+    it("200 with only the row that has the rule's id; no rows if no row has it or it is outside the column's range", async () => {
       for (const text of ['one', 'two', 'three']) {
         await app.send({ method: 'POST', url: '/pages', payload: { text }, ...as('all') })
       }

@@ -157,7 +157,7 @@ forEachEngine((engine) => {
       assert.deepEqual(byId(sorted.response.json().items), byId(plain.response.json().items))
     })
 
-    it('200 for a sort combined with filters, search, alternatives and an exact count', async () => {
+    it('200 for a sort combined with filters, search, `or` and an exact count', async () => {
       const headers = { prefer: 'count=exact' }
       const url = '/v2/invoices?q=a&customer.name[not]=eve&or=number:ada,customer.name:ADA&sort=-customer.name,due'
       const response = await send(app, 'crm_north', { url, headers })
@@ -280,7 +280,7 @@ forEachEngine((engine) => {
   describe('two services that differ in related rows that the caller cannot read', () => {
     const apps = [appOn(engine, { definition }), appOn(engine, { definition })]
 
-    it('give identical pages for sorts and alternatives by fields of the related rows', async () => {
+    it('give identical pages for sorts and `or` filters by fields of the related rows', async () => {
       for (const [at, app] of apps.entries()) {
         const add = async (tenant: string, name: string, level: number) => {
           const more = { weight: level, credit: `${level}.00`, since: `2026-01-0${level}` }

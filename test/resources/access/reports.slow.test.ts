@@ -317,7 +317,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('500 for a request if a rule throws; an earlier report fails with INTERNAL_ERROR on its third run', async () => {
+    it('500 for a report request if a rule throws; a report requested earlier fails with INTERNAL_ERROR on its third run', async () => {
       rule = true
       const taskId = await ordered(bearer, 'samples')
       rule = 'throws'

@@ -190,7 +190,7 @@ forEachEngine((engine) => {
       assert.deepEqual([foreign.statusCode, foreign.json().errors[0].field], [422, 'items.1.body.customerId'])
     })
 
-    it('422, 409 or 500 if a hook rejects the third item or fails; nothing in the batch is stored', async () => {
+    it('422 or 409 if a hook rejects the third item, 500 if the hook throws; nothing in the batch is stored', async () => {
       const items = (text: string) => [
         valid(),
         post('invoices', { customerId: ref('0.id') }),
@@ -205,7 +205,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await counts(), before)
     })
 
-    it('422 with every invalid field of the body, and 400 for wrong types and long numbers', async () => {
+    it('422 naming every invalid field of the body, 400 for missing fields and wrong types', async () => {
       const { id } = await invoice()
       const line = (more: object) => post('lines', { invoiceId: id, text: 'x', amount: '1', ...more })
       const both = await refused(
@@ -250,7 +250,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'POST', url: '/v2/api/batch', payload: 'x', headers })).statusCode, 415)
     })
 
-    it('409 again for a repeated Idempotency-Key, from the stored response', async () => {
+    it('409 with the stored response for a repeated Idempotency-Key', async () => {
       const twice = valid()
       const headers = { 'idempotency-key': 'batch-duplicate' }
       await refused([twice, twice], [409, 'DUPLICATE_RESOURCE', 'items.1.body.tenant'], headers)
@@ -270,7 +270,7 @@ forEachEngine((engine) => {
 
   describe('POST /api/batch where If-Match is required', () => {
     const service = batchServiceOn(engine, { requireIfMatch: true })
-    it('428 for an item that changes or deletes a row without it', async () => {
+    it('428 for an item that changes or deletes a row without `ifMatch`', async () => {
       const { id } = await service.api.invoice()
       for (const item of [{ method: 'DELETE' }, { method: 'PATCH', body: { note: 'x' } }]) {
         const response = await service.api.batch([{ ...item, collection: 'invoices', id }])

@@ -48,7 +48,7 @@ forEachEngine((engine) => {
       assert.deepEqual([restored.statusCode, restored.json().name], [201, 'Kept'])
     })
 
-    it('412 for an If-Match header of the batch itself', async () => {
+    it('412 for an If-Match header on the batch request', async () => {
       const headers = { 'if-match': '"1"' }
       const payload = { items: [user('pre@example.com')] }
       const response = await service.send({ method: 'POST', url: '/api/batch', payload, headers })

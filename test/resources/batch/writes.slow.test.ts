@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.deepEqual([copy.body?.name, copy.body?.email], ['Before', second.body?.updatedAt])
     })
 
-    it('200 with sums, referenced decimals of another scale, and gap-free numbers even after a rolled-back batch', async () => {
+    it('200 with updated sums, referenced decimals in the scale of the new field, and no gap in numbers after a rolled-back batch', async () => {
       const [, one] = await results(invoiceItems())
       const refused = [...invoiceItems(), post('lines', { invoiceId: ref('1.id'), text: 'refused', amount: '1' })]
       assert.equal((await service.api.batch(refused)).statusCode, 422)

@@ -148,7 +148,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/invoices?total=x' })).statusCode, 400)
     })
 
-    it('is a column of the report, and can filter it', async () => {
+    it('is a report column and can be used to filter the report', async () => {
       const id = await invoice()
       await line(id, '8123.45')
       const kind = reportKinds(definition).find(({ name }) => name === 'invoices') as ReportKind

@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.deepEqual(found, expected)
     })
 
-    it('changes with the day, as do entity tags; the If-Match of a write compares only the revision', async () => {
+    it('changes with the date, as do entity tags; for writes, If-Match compares only the revision', async () => {
       const { id } = await create({ title: 'Tomorrow', status: 'sent', due: '2026-03-01' })
       const url = `/invoices/${id}`
       const today = await send({ url })

@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.equal(await following(), before + 2)
     })
 
-    it('are not used up by a body that contains its own reference', async () => {
+    it('are not used up if the body contains a value for the field', async () => {
       const before = await following()
       assert.equal((await post({ title: 'A', reference: 'Own' })).json().reference, 'Own')
       assert.equal(await following(), before + 1)
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
   })
 })
 
-it('a definition is refused if a function is async but does not use next()', () => {
+it('a definition is refused if a `defaults` function is async but does not use next()', () => {
   const declare = () =>
     collection({
       path: '/notes',

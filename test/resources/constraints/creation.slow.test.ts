@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       assert.ok(!('code' in made))
     })
 
-    it('200 for a PUT that omits these fields or sends one in `set`; they keep their stored values', async () => {
+    it('200 for a PUT without these fields, or with a value for a field in `set`; the stored values are kept', async () => {
       const { id } = await create({ title: 'A', status: 'sent' })
       service.clock.now += 1_000
       const put = await change('PUT', id, { title: 'B', region: 'us', openedAt: 7 })

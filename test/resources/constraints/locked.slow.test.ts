@@ -163,7 +163,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'GET', url })).headers.etag, '"2"')
     })
 
-    it('409 RESOURCE_LOCKED while a related row meets the condition, even for rows that refer to a locked row', async () => {
+    it('409 RESOURCE_LOCKED while a related row meets the lock condition, also for rows that refer to a locked row', async () => {
       const period = (isClosed: boolean, year: number) => create('/periods', { isClosed, year })
       const idOf = (url: string) => Number(url.split('/')[2])
       const [open, closed, old] = [await period(false, 2026), await period(true, 2026), await period(true, 2019)]
@@ -221,7 +221,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('interpret `today` as the current day in the service’s time zone', async () => {
+    it('depend on the current day in the service’s time zone if the lock condition uses `today`', async () => {
       // 2026-03-01T12:00Z is 02:00 on the next day in Kiritimati.
       const [ended, running] = [
         await create('/plans', { until: '2026-03-01' }),
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await codeOf({ method: 'DELETE', url: running }), [204, ''])
     })
 
-    it('have RESOURCE_LOCKED in OpenAPI only for writes that can encounter a locked row', async () => {
+    it('RESOURCE_LOCKED is documented in OpenAPI only for writes that can encounter a locked row', async () => {
       const { paths } = (await send({ url: '/openapi.json' })).json()
       const has = (path: string, method: string) =>
         /RESOURCE_LOCKED|resource-locked/.test(JSON.stringify(paths[path][method]))
@@ -263,7 +263,7 @@ describe('a definition with locked rows or a time zone', () => {
     it(`is refused: ${JSON.stringify(locked)}`, () => assert.throws(declare(locked), message))
   }
 
-  it('is refused if its condition follows two relations, or names an unknown field of the related row', () => {
+  it('is refused if the lock condition follows two relations or names an unknown field of the related row', () => {
     const declareAlong = (locked: unknown) => () =>
       collection({
         path: '/notes',

@@ -267,7 +267,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/deleted/{resource}', () => {
-      it('200 with each row as it was listed, but with deletedAt, deletedBy and expiresAt in place of links', async () => {
+      it('200 with each row as it was listed but without links, and with deletedAt, deletedBy and expiresAt', async () => {
         const id = await invoice(await customer(), { tags: ['x'] })
         const [item] = (await send({ url: '/invoices?limit=200&sort=-id' })).json()
         const { _links, ...resource } = item
@@ -337,7 +337,7 @@ forEachEngine((engine) => {
       })
     })
 
-    describe('once keepDeleted has elapsed', () => {
+    describe('after the keepDeleted period', () => {
       it('404 for a restore; the list omits the row, and the sweep deletes it', async () => {
         const customerId = await customer()
         const ids = [await invoice(customerId), await invoice(customerId)]

@@ -129,7 +129,7 @@ describe('the declaration of a file', () => {
     rejects({ body: Type.Object({ scan: Type.Optional(File({ maxBytes: 1, types: [] })) }) }, /types must be a list/)
   })
 
-  it('rejects the name of the JSON part of forms', () => {
+  it('rejects a file field with the name of the JSON part of forms', () => {
     rejects({ body: Type.Object({ json: scan }) }, /the field json: use another name/)
   })
 

@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       assert.equal((await get(url, { 'if-modified-since': 'Sun, 01 Mar 2026 12:00:00 GMT' })).statusCode, 200)
     })
 
-    it('412 for If-None-Match: * if a file exists, for If-Match: * if none exists, and for another ETag', async () => {
+    it('412 for If-None-Match: * if a file exists, for If-Match: * if none exists, and for a different ETag in If-Match', async () => {
       const url = `${await newInvoice()}/scan`
       const bytes = pdf()
       assert.equal((await put(url, bytes, { 'if-match': '*' })).statusCode, 412)
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       assert.equal((await get(url)).statusCode, 404)
     })
 
-    it('415 for a type that the field does not allow, a content coding, and content of another type', async () => {
+    it('415 for a type that the field does not allow, a content coding, and content that does not match its type', async () => {
       const url = `${await newInvoice()}/scan`
       const other = await put(url, pdf(), { 'content-type': 'image/png' })
       assert.deepEqual([other.statusCode, other.headers.accept], [415, 'application/pdf, text/plain'])
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       assert.equal((await service.send({ ...request, scopes: null })).statusCode, 401)
     })
 
-    it('are not changed by their field in the JSON body of a POST, PUT or PATCH', async () => {
+    it('are not changed by a value for their field in the JSON body of a POST, PUT or PATCH', async () => {
       const value = { type: 'application/pdf', bytes: 1, sha256: 'x' }
       const url = await newInvoice({ scan: value })
       assert.equal((await get(url)).json().scan, undefined)

@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       assert.equal(await settled(), before + 1)
     })
 
-    it('201 and 200 under the names of a view; 422 for a part with a hidden name', async () => {
+    it('201 and 200 for forms with the field names of a view; 422 for a part with a name that the view does not have', async () => {
       const bytes = pdf()
       const created = await send(
         'POST',
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await uploads(), (await service.results.keys()).length], [[], before + 1])
     })
 
-    it('201 with the first response for a repeated Idempotency-Key with the same file, 422 with another or none', async () => {
+    it('201 with the first response for a repeated Idempotency-Key with the same file, 422 with a different file or none', async () => {
       const before = await settled()
       const key = { 'idempotency-key': randomUUID() }
       const json: Part = ['json', { reference: reference() }]

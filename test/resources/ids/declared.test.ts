@@ -75,7 +75,7 @@ describe('uuidSource', () => {
     assert.equal(source([5.9], (size) => Buffer.alloc(size))(), '00000000-0005-7000-8000-000000000000')
   })
 
-  it('returns increasing ids in one millisecond, with the clock set back, and if the random bits overflow', () => {
+  it('returns increasing ids within one millisecond, after the clock is set back, and when the random bits overflow', () => {
     const fills = [0xff, 0xff, 0, 0x01, 0]
     const next = source([9, 9, 9, 3, 10], (size) => Buffer.alloc(size, fills.shift() ?? 0))
     const ids = [next(), next(), next(), next(), next()]

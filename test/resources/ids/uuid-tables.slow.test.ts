@@ -253,7 +253,7 @@ forEachEngine((engine) => {
       assert.ok((await rows('size')).every(({ size }) => Number(size) === 700))
     })
 
-    it('record how far an interrupted migration got, and the next run continues from there', async () => {
+    it('are migrated from the last recorded row onward when an interrupted migration is run again', async () => {
       await start(items(Type.Object({ name })))
       await add(1_203)
       const definition = () =>

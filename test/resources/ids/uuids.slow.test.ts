@@ -254,7 +254,7 @@ forEachEngine((engine) => {
   })
 
   describe('references to rows with UUIDs', () => {
-    it('201 in both directions between integer ids and UUIDs, and within one collection; 200 when expanded', async () => {
+    it('201 for references between integer ids and UUIDs in both directions, and within one collection; 200 when expanded', async () => {
       const country = await add('/countries', { name: 'Peru' })
       const parent = await add('/customers', { name: 'Parent', countryId: country.id })
       const child = await add('/customers', { name: 'Child', parentId: parent.id.toUpperCase() })
