@@ -193,7 +193,7 @@ describe('CSV written by SQLite page by page', () => {
     }
   })
 
-  it('is rendered row by row instead on pages where it might be wrong, and is then attempted less often', async () => {
+  it('is replaced by row-by-row rendering on pages where it might be wrong, and is then attempted less often', async () => {
     fill(times(5_000, (n) => [n === 600 ? '"' : 'A', n === 4_000 ? 1 / 3 : 0.5]))
     assert.deepEqual(await samePages(), { records: 16, rows: 4 })
     file.exec('delete from cells')

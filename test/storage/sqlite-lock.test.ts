@@ -51,7 +51,7 @@ describe('the lock on a SQLite file in use', () => {
     unlock?.()
   })
 
-  it('is null for a PostgreSQL database, which processes can share', () => {
+  it('is null for a PostgreSQL database, because several processes can share one', () => {
     assert.equal(lockSqlite('postgres://127.0.0.1/plinth', now), null)
   })
 })

@@ -161,7 +161,7 @@ forEachEngine((engine) => {
     })
     after(() => db.close())
 
-    it('are each followed by a pause as long as the write took, but between 5 and 200 ms', async () => {
+    it('are each followed by a pause as long as the write took, but at least 5 ms and at most 200 ms', async () => {
       const clock = { ms: 0 }
       const pauses: number[] = []
       const paced = pacedWrites(db, { monotonic: () => clock.ms, pause: async (ms) => pauses.push(ms), signal: never })

@@ -317,7 +317,7 @@ onPostgres((engine) => {
       }
     })
 
-    it('requires an extension; without it, the migration fails and names the statement that installs it', async () => {
+    it('requires an extension; without it, the migration fails with an error that contains the statement to install it', async () => {
       const { url, remove } = await engine.place()
       const admin = await openDatabase(url)
       await sql

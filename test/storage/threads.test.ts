@@ -65,7 +65,7 @@ onSqlite((engine) => {
       assert.equal(changes.lastOf('users') > asOf, false)
     })
 
-    it('treat everything as changed after a write on a connection that does not share their memory', async () => {
+    it('treat all rows and tables as changed after a write on a connection that does not share their memory', async () => {
       await writer(2, ['Lamp'])
       const asOf = changes.last()
       const command = await openDatabase(place.url)

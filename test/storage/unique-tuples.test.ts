@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await indexes()).sort(), ['tenant_key,color', 'tenant_key,name_key'])
     })
 
-    it('creates a separate index for a filter by the first field of a tuple', async () => {
+    it('creates a separate index if the first field of a tuple is also a filter', async () => {
       await migrateTo(fields, together)
       const statements = await migrateTo(fields, { ...together, filters: ['tenant'] })
       assert.deepEqual(statements, [
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('rejects a new tuple if the table has rows, and shows the statement for a case-insensitive index', async () => {
+    it('rejects a new tuple if the table has rows, and shows the statement that creates a case-insensitive index', async () => {
       await migrateTo(fields, { filters: ['tenant', 'name'] })
       await add({ tenant: 'a', name: null })
       await add({ tenant: 'A', name: null })
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       await assert.rejects(add({ tenant: 'A', name: 'X' }), (error) => db.engine.isDuplicate(error))
     })
 
-    it('rejects a new tuple if rows share their values, and states the number of such rows', async () => {
+    it('rejects a new tuple if existing rows have duplicate values, and states the number of duplicates', async () => {
       await migrateTo(fields, { filters: ['tenant', 'name'] })
       for (const name of ['x', 'X', 'y', null, null]) await add({ tenant: 'a', name })
       assert.match(

@@ -90,7 +90,7 @@ describe('a collector', () => {
     )
   })
 
-  it('that works again receives all further spans; earlier losses are reported before the shutdown completes', async (t) => {
+  it('that recovers receives all later spans; earlier losses are reported before the shutdown completes', async (t) => {
     const { received, url } = await collector(t)
     received.status = 400
     const { lost, tracing, request } = exporting(`${url}/v1/traces`)

@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.match(response.json().detail, /kept for 24 hours; each node stores at most 100 a second/)
     })
 
-    it('404 naming PLINTH_REQUEST_LOG_RATE if it is 0', async () => {
+    it('404 with a detail that names PLINTH_REQUEST_LOG_RATE if this setting is 0', async () => {
       const silent = await testApp(db, { requestLogRate: 0 })
       const response = await silent.send({ url: '/api/requests/no-such-request', token: admin })
       assert.match(response.json().detail, /PLINTH_REQUEST_LOG_RATE is 0/)
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       assert.equal((await get('/api/requests?cursor=nonsense')).statusCode, 400)
     })
 
-    it('stores errors before writes and writes before reads, and reports how many requests it dropped', async () => {
+    it('prioritizes errors over writes and writes over reads, and reports how many requests it dropped', async () => {
       const small = logOn({ rate: 3 })
       for (const at of [1, 2, 3, 4]) small.add(lineOf(`read-${at}`))
       for (const at of [1, 2]) small.add(lineOf(`write-${at}`, { method: 'POST', status: 201 }))
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       assert.equal(missing, 4)
     })
 
-    it('stores every 5xx, but limits 4xx to half the rate if other requests need the rest', async () => {
+    it('stores every 5xx, but limits 4xx to half the rate if other requests need the other half', async () => {
       const small = logOn({ rate: 10 })
       const add = (count: number, id: string, line: Partial<AccessLine>) => {
         for (let at = 1; at <= count; at++) small.add(lineOf(`${id}-${at}`, line))
@@ -214,7 +214,7 @@ forEachEngine((engine) => {
       assert.deepEqual([path.length, status], [500, 200])
     })
 
-    it('is stored for 24 hours', async () => {
+    it('stores requests for 24 hours', async () => {
       await add(lineOf('request-old'))
       now += 3_600_000
       await add(lineOf('request-new'))

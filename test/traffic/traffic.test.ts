@@ -27,7 +27,7 @@ describe('busiestKeys', () => {
 })
 
 describe('busiestKeys with grouped keys', () => {
-  it('counts all addresses of a network as one key, even if there are more than it can store', () => {
+  it('counts all addresses of a network as one key, even if the addresses outnumber the keys that it can store', () => {
     const counter = busiestKeys(100, 10, (key) => key.split('.')[0] ?? '')
     for (let at = 0; at < 1_000; at++) counter.count(`network.${at}`, 0)
     for (let at = 0; at < 30; at++) for (let times = 0; times < 5; times++) counter.count(`single ${at}`, 0)

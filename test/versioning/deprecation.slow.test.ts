@@ -199,7 +199,7 @@ onSqlite((engine) => {
     })
   })
 
-  it('417 with deprecation headers for an unsupported Expect; 200 with HTTP/1.0', async () => {
+  it('417 with deprecation headers for an unsupported Expect over HTTP/1.1; 200 over HTTP/1.0', async () => {
     const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
     for (const path of ['/v1/products', '/products']) {
       const answer = await sendRaw(service, [`GET ${path} HTTP/1.1`, ...head])
@@ -223,7 +223,7 @@ onSqlite((engine) => {
       ['HTTPS://PLINTH.TEST/products/1', '/v2/products/1'],
     ]
     for (const [target, successor] of spellings) {
-      it(`returns a Link to the successor’s equivalent path, percent-encoded (${target})`, async () => {
+      it(`gets a Link to the successor’s equivalent path, percent-encoded (${target})`, async () => {
         const head = [`GET ${target} HTTP/1.1`, 'Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close']
         const { headers } = await sendRaw(service, head)
         assert.equal(headers.deprecation, 'true')

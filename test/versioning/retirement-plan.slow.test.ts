@@ -13,7 +13,7 @@ forEachEngine((engine) => {
     const plan = (version: string, scopes = 'admin') =>
       service.send({ url: `/api/versions/${version}/retirement`, scopes })
 
-    it('200 with the callers, webhooks and results that a retirement affects, and the setting for it', async () => {
+    it('200 with the callers, webhooks and results that the retirement would affect, and the setting that retires the version', async () => {
       const client = { id: 'billing', name: 'Billing', scopes: ['webhooks:write'], grants: ['client_credentials'] }
       await createClient(service.db, sealer, builtIn.scopes, client)
       const at = new Date(service.clock.now).toISOString()

@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('are counted, but calls to other versions or to paths outside the versions are not', async () => {
+    it('are counted, unlike calls to other versions or to paths outside any version', async () => {
       const before = await versions('/v2/api/versions')
       for (const url of ['/v0/products', '/v2/products', '/v3/products', '/livez', '/openapi.json']) {
         await call(url, { token: tokenOf('gamma') })

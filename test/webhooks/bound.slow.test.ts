@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.ok(first > 1_000, 'not all at once')
     })
 
-    it('are pending again, without a reason, if redelivered after being dropped', async () => {
+    it('become pending again, without a failure reason, if redelivered after being dropped', async () => {
       const the = await bounded(1)
       await the.add(2)
       const [first] = await the.rows()

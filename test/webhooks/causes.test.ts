@@ -118,7 +118,7 @@ describe('the failed-call log', () => {
     assert.deepEqual(lines, [{ ...about, ...why, ...next, unlogged: 0, traceId }])
   })
 
-  it('has a line without an attempt number for a delivery that failed before it was sent, and none for a success', () => {
+  it('has a line without an attempt number for a delivery that failed before it was sent, and no line for a success', () => {
     const { lines, log } = logging()
     const unsent = { cause: 'stopped', reason: 'The webhook was paused or disabled' } as const
     const ended = { state: 'failed', nextAttemptAt: null } as const
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('fails a delivery without a call, with a reason and a log line, if the webhook was paused beforehand', async () => {
+    it('records the reason and logs a line if a delivery fails without a call because its webhook was paused', async () => {
       const lines: FailureLine[] = []
       const onRecorded = failureLog({ now: () => clock.now, warn: (line) => lines.push(line) })
       const the = await one(outcomes.delivered, { onRecorded })
@@ -211,7 +211,7 @@ forEachEngine((engine) => {
       assert.deepEqual(the.sent, [])
     })
 
-    it('disables a webhook after a 410 and reports it once', async () => {
+    it('reports only once that a webhook was disabled after a 410', async () => {
       const disabled: unknown[] = []
       const the = await one(outcomes.gone, { onDisabled: (webhook) => disabled.push(webhook) })
       const other = await the.emit(the.owner)

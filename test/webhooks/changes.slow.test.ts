@@ -204,7 +204,7 @@ forEachEngine((engine) => {
         assert.equal((await call('PATCH', path, { status: 'paused' }, weak)).statusCode, 200)
       })
 
-      it('200 for a new address, which limits events to the scopes of the request’s token', async () => {
+      it('200 for a new address; then limits the webhook’s events to the scopes of the request’s token', async () => {
         const { id, callbackUrl } = await register({ event: '*' })
         const weak = { as: token('webhooks:write', owner) }
         const stored: StoredDelivery[] = [{ audience: 'users:read' }, { audience: 'any' }, { audience: null }]
@@ -238,7 +238,7 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).scopes, 'webhooks:write')
       })
 
-      it('200 for a pause, which fails waiting deliveries and keeps completed ones', async () => {
+      it('200 for pausing the webhook; marks waiting deliveries as failed, but leaves completed ones unchanged', async () => {
         const { id } = await register()
         const [waiting, delivered] = await deliver(id, [{ status: 'pending' }, { status: 'delivered' }])
         assert.equal((await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })).statusCode, 200)
@@ -380,7 +380,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('202 without splitting deliveries with the same timestamp between two replays', async () => {
+      it('202; never splits deliveries with the same timestamp between two replays', async () => {
         const { id } = await register()
         const since = '2026-01-01T00:00:00.000Z'
         const [early, tied, late] = ['2026-02-01', '2026-02-02', '2026-02-03'].map((day) => `${day}T00:00:00.000Z`)

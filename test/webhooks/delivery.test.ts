@@ -171,7 +171,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('makes only one call, signed with the webhook’s secret, if the callback URL is also registered for the event', async (t) => {
+    it('makes only one call, signed with the webhook’s secret, if the callback URL is also registered as a webhook for the event', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id, secret } = await the.subscribe(owner, url, { event: 'report.completed' })
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await the.settled(failed.id))[0]!.webhookId, calls.length], [null, 2])
     })
 
-    it('makes a second call, with the plain body, if the callback URL is also registered with the envelope style', async (t) => {
+    it('makes a second call, with the plain body, if the callback URL is also registered as a webhook with the envelope style', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url, { payloadStyle: 'envelope' })

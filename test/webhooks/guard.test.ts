@@ -200,7 +200,7 @@ describe('validateUrl', () => {
     )
   })
 
-  it('accepts addresses in 127.0.0.0/8 and ::1 in any notation, but no others, if the policy allows these ranges', () => {
+  it('accepts no private addresses except 127.0.0.0/8 and ::1, in any notation, if the policy allows only these ranges', () => {
     const opened = ['127.1', '0x7f.1', 'localhost', 'api.localhost.', '[::1]']
     assert.ok(opened.every((host) => validateUrl(development, `http://${host}:3000/`).ok))
     const shut = [...embeddedSpellings, ...privateSpellings, '0.0.0.0', '[::]']

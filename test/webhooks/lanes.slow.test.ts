@@ -43,7 +43,7 @@ describe('grant', () => {
     )
   })
 
-  it('allows no eleventh call until a second after the first of ten', () => {
+  it('allows no eleventh call until one second after the first of the last ten calls', () => {
     const recent = Array.from({ length: 10 }, (_, n) => now - 900 + n)
     const { count, floorMs } = grant({ ...well, recent }, now, defaultEndpointLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + 100])
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
 
     // SQLite has a single writer, so rows cannot be locked by another transaction.
     if (engine.name === 'postgres')
-      it('count toward the rate only when claimed; a locked delivery can be claimed once it is unlocked', async () => {
+      it('count toward the rate limit only when claimed; a locked delivery can be claimed once it is unlocked', async () => {
         const { rows, webhookId } = await waiting('https://held.test/', 3)
         const [first] = await rows()
         const [held, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -207,7 +207,7 @@ forEachEngine((engine) => {
         )
       })
 
-    it('wait after ten failures, without a change of their due times, while single calls probe the endpoint', async () => {
+    it('wait after ten failures, with unchanged due times, while single calls probe the endpoint', async () => {
       const { rows } = await waiting('https://dead.test/', 14)
       let response: typeof failed | typeof delivered = failed
       let calls = 0

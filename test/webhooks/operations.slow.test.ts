@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     const product = async () => (await call('POST', '/products', { name: 'Lamp', price: 1 })).json()
 
     describe('POST /api/webhooks/{id}/test', () => {
-      it('202 with the delivery, marked as a test, which is signed and sent only to this webhook', async () => {
+      it('202 with a delivery marked as a test; signs it and sends it only to this webhook', async () => {
         const [mine, other] = [await service.receiver(), await service.receiver()]
         const { id, secret } = await register(mine.url)
         await register(other.url, { event: '*' })
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
         assert.equal(calls.length, 2)
       })
 
-      it('202 for the example of the requested event type, in the webhook’s payload style', async () => {
+      it('202; sends the example of the requested event type in the webhook’s payload style', async () => {
         const { url, calls } = await service.receiver()
         const { id, secret } = await register(url, { payloadStyle: 'envelope' })
         await ended(id, (await post(`/api/webhooks/${id}/test`, { event: 'user.created' })).id)
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
         assert.deepEqual([isSigned(secret, sent), isSigned(old, sent)], [true, false])
       })
 
-      it('200 with `immediate`, which stops signing with the old secret', async () => {
+      it('200 with `immediate`; then signs with the new secret only', async () => {
         const receiver = await service.receiver()
         const { id, secret: first } = await register(receiver.url)
         const { secret: second } = await post(`/api/webhooks/${id}/rotate-secret`, {}, 200)
@@ -270,7 +270,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('202 for redelivering a pending delivery, which gets a single new schedule', async () => {
+    it('202 for redelivering a pending delivery; replaces its schedule with a single new one', async () => {
       const receiver = Object.assign(await service.receiver(), { status: () => 500 })
       const { id } = await register(receiver.url, { event: 'product.created' })
       await product()
@@ -290,7 +290,7 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/replay', () => {
-      it('202 with the number of deliveries in the range, each of which is sent once more', async () => {
+      it('202 with the number of deliveries in the range; sends each of them once more', async () => {
         const receiver = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.*' })
         const lamp = await product()
@@ -315,7 +315,7 @@ forEachEngine((engine) => {
     })
 
     describe('PATCH /api/webhooks/{id}', () => {
-      it('200 for a pause, which stops all calls until the webhook is active again', async () => {
+      it('200 for pausing the webhook; makes no calls until it is active again', async () => {
         const receiver = await service.receiver()
         const other = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.created' })
@@ -329,7 +329,7 @@ forEachEngine((engine) => {
         await receiver.called(1)
       })
 
-      it('200 for setting a disabled webhook to active, which clears the reason and failingSince', async () => {
+      it('200 for reactivating a disabled webhook; clears its status reason and failingSince', async () => {
         const receiver = Object.assign(await service.receiver(), { status: (n: number) => (n === 1 ? 410 : 204) })
         const { id } = await register(receiver.url, { event: 'product.created' })
         await product()

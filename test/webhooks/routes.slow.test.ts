@@ -143,7 +143,7 @@ forEachEngine((engine) => {
         assert.equal(response.headers.location, `/v1/api/webhooks/${response.json().id}`)
       })
 
-      it('201 with the secret and the static headers encrypted at rest', async () => {
+      it('201; encrypts the secret and the static headers at rest', async () => {
         const { id, secret } = (await post(fresh({ headers: { Authorization: 'Bearer visible' } }))).json()
         const row = await db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
         assert.ok(!JSON.stringify(row).includes(secret) && !JSON.stringify(row).includes('visible'))
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
         assert.equal((await post(fresh(), {}, inside)).json().code, 'CALLBACK_URL_BLOCKED')
       })
 
-      it('409 if the owner has already registered the same event and address, 201 if only another owner has', async () => {
+      it('409 if the owner has already registered the same event and address, 201 if only another owner has registered them', async () => {
         const body = fresh()
         assert.equal((await post(body)).statusCode, 201)
         const again = await post(body)
@@ -561,7 +561,7 @@ forEachEngine((engine) => {
         assert.deepEqual(rest, { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig' })
       })
 
-      it('creates one key in eight concurrent starts, and does not store its private part in plain text', async () => {
+      it('creates only one key during eight concurrent starts, and does not store the private key in plain text', async () => {
         await db.write((tx) => tx.deleteFrom('settings').where('name', '=', 'webhook-ed25519').execute())
         const made = await Promise.all(Array.from({ length: 8 }, () => webhookKeys(db, seal)))
         assert.equal(new Set(made.map(({ jwks }) => jwks.keys[0]!.x)).size, 1)

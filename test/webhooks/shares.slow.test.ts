@@ -218,7 +218,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(ownersOf), new Set([small.owner.ownerClient]))
     })
 
-    it('are granted to a later owner in one pass, even if another owner at its limit has many queues due earlier', async () => {
+    it('are granted to an owner in one pass, even if another owner that has reached its limit has many queues due earlier', async () => {
       await waitingFor('crowd.test', 300)
       const flying = await claimAll(8)
       assert.ok(flying.length < 8)
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
       assert.deepEqual(limits.slice(0, 15), expected)
     })
 
-    it('are granted to queues from an earlier release, which has no rows for owners, once they are a minute overdue', async () => {
+    it('are granted to overdue queues without an owner row (left by an earlier release) after one minute', async () => {
       await waitingFor('revived.test', 2)
       await db.write((tx) => tx.deleteFrom('deliveryOwners').execute())
       assert.equal((await claimAll(8)).length, 0)

@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       [0, 8],
       [0.999_999, 12],
     ] as const) {
-      it(`is retried after the scheduled 10 s ± 20 %: after ${seconds} s`, async () => {
+      it(`is retried after the scheduled 10 s ± 20 % (here ${seconds} s)`, async () => {
         const the = await one(failed, { jitter: () => jitter })
         await the.run()
         assert.equal(Math.round(secondsAfterStart((await the.row()).nextAttemptAt)), seconds)
