@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.deepEqual([shown.total, shown.customer.tenant, shown.lines.length], ['100.30', 'north', 2])
     })
 
-    it('201 for 100 concurrent invoices, whose references have no gaps even though 10 more requests get a 422', async () => {
+    it('201 with gap-free references for 100 concurrent invoices, even if 10 other concurrent requests get a 422', async () => {
       const { customerId, reference } = await invoice('ada')
       const first = Number(reference.slice(2)) + 1
       const payload = { customerId, due: '2026-02-28', currency: 'EUR' }

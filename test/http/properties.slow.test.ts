@@ -160,7 +160,7 @@ forEachEngine((engine) => {
     }
 
     const holds = <T>(what: string, input: fc.Arbitrary<T>, request: (input: T) => Sent) =>
-      it(`gets a status below 500 in ${what}, without a hang and without prototype pollution`, (t) => {
+      it(`in ${what} gets a status below 500, without a hang or prototype pollution`, (t) => {
         t.diagnostic(`SEED=${seed}`)
         return fc.assert(
           fc.asyncProperty(input, (value) => survives(request(value))),

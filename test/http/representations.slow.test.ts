@@ -35,7 +35,7 @@ forEachEngine((engine) => {
     const get = (url: string, headers: Record<string, string> = {}) => service.send({ url, headers, scopes: full })
     const user = '/users/1'
 
-    it('200 with a different strong tag when compressed, and the same content (RFC 9110 §8.8.3.3)', async () => {
+    it('200 with the same content but a different strong tag when compressed (RFC 9110 §8.8.3.3)', async () => {
       const [plain, packed] = [await get(user), await get(user, gzip)]
       assert.deepEqual([plain.headers.etag, packed.headers.etag], ['"1"', '"1-gzip"'])
       assert.deepEqual(JSON.parse(gunzipSync(packed.rawPayload).toString()), plain.json())
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       assert.equal((await get('/products', { ...gzip, 'if-none-match': String(plain.headers.etag) })).statusCode, 304)
     })
 
-    it('the webhook secret, the response to a write and an error are not compressed', async () => {
+    it('the webhook secret, write responses and errors are not compressed', async () => {
       const packing = { ...gzip, accept: 'application/json' }
       const written = await service.send({
         ...{ method: 'PUT', url: user, headers: packing, scopes: full },

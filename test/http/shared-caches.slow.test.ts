@@ -106,7 +106,7 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
           assert.match(String(headers['cache-control']), /^public, max-age=\d+/)
         })
 
-        it(`304 or 200 at ${path} with the caller's own limits for a current If-None-Match, 304 from the cache for anonymous callers`, async () => {
+        it(`a current If-None-Match at ${path}: 200 or 304 with the caller’s own limits, or 304 from the cache without credentials`, async () => {
           const etag = String((await get(path, nobody)).headers.etag)
           for (const who of Object.keys(clients)) await isOwn(who, path, { 'if-none-match': etag })
           const { reached, statusCode, headers } = await get(path, nobody, { 'if-none-match': etag })

@@ -88,7 +88,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     }
 
     for (const path of ['/buffer', '/stream']) {
-      it(`is aborted, and its source closed, after 30 seconds in which the client accepts no data (${path})`, async () => {
+      it(`is aborted and its source is closed if the client accepts no data for 30 seconds (${path})`, async () => {
         const socket = await ask(path)
         socket.pause()
         await isFull()
@@ -101,7 +101,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         await until(() => timers.pending().length === 0)
       })
 
-      it(`continues as long as some bytes are accepted every 30 seconds (${path})`, async () => {
+      it(`continues as long as the client accepts some data every 30 seconds (${path})`, async () => {
         const socket = await ask(path)
         socket.pause()
         await isFull()

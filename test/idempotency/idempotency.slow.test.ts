@@ -217,7 +217,7 @@ forEachEngine((engine) => {
       assert.deepEqual(essence(await post({ key })), essence(first))
     })
 
-    it('202 for a single report task, with the same Location and Retry-After in the replay', async () => {
+    it('202 with the same Location and Retry-After in the replay; only one report task is created', async () => {
       const request = { url: '/api/reports', payload: { reportType: 'books', format: 'csv' }, key: newKey() }
       const first = await post(request)
       const second = await post(request)
@@ -299,7 +299,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('the same key is independent for clients and subjects whose names concatenate to the same text', async () => {
+    it('the same key is independent for two callers whose client id and subject concatenate to the same text', async () => {
       const key = newKey()
       await post({ key, bearer: token(everyScope, 'cli_a', 'b') })
       assert.equal(replayed(await post({ key, bearer: token(everyScope, 'cli_', 'ab') })), undefined)
@@ -374,7 +374,7 @@ forEachEngine((engine) => {
       assert.equal(replayed(answer), undefined)
     })
 
-    it('5xx is not stored and has no effect, so the same key succeeds later', async () => {
+    it('a request that fails with 5xx has no effect and is not stored, so a retry with the same key succeeds', async () => {
       const key = newKey()
       writing = (unit) =>
         db.write(async (tx) => {

@@ -36,7 +36,7 @@ forEachEngine((engine) => {
     const service = appOn(engine, { prefixes: [''], env })
     const { call, outcome } = on(service)
 
-    it('202, then the report with the deep checks, in the order of the areas', async () => {
+    it('202, then a report that includes the deep checks, with the areas in the same order as in GET /api/health', async () => {
       assert.deepEqual((await call('GET', healthPath)).json(), { status: 'never' })
       const { status, node, report, error } = await outcome(healthPath)
       assert.deepEqual([status, node, error], ['completed', `${hostname()} ${process.pid}`, undefined])
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       await service.db.write((tx) => loser.claim(tx))
     })
 
-    it('fails if its process was killed, the check throws, or the service stops', async () => {
+    it('fails if its process is killed, the check throws, or the service stops', async () => {
       service.clock.now += 90_000
       const errors: unknown[] = []
       const failing = nodeOf('failing', () => Promise.reject(new Error('disk full')), errors)

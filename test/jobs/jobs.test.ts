@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('waits longer after each failure, up to 6 hours, varied by 20 %', () => {
+    it('waits longer after each failure, up to 6 hours, with a jitter of ±20 %', () => {
       const times = [1, 2, 3, 20].map((failures) => backoffMs(failures, () => 0.5) / 1_000)
       assert.deepEqual(times, [10, 30, 90, 21_600])
       assert.deepEqual([backoffMs(1, () => 0), backoffMs(1, () => 0.999_999)], [8_000, 12_000])
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await rows())[0]?.status, test.failed], ['cancelled', []])
     })
 
-    it('lets the next job run some time after its cancellation, even if its code ignores the signal', async () => {
+    it('does not block the next job for long after its cancellation, even if its code ignores the abort signal', async () => {
       const begun = Promise.withResolvers<string>()
       const never = ({ n }: { n: number }, { id }: Attempt) => {
         begun.resolve(id)

@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       assert.equal((await get('/api/jobs?status=done')).statusCode, 400)
     })
 
-    it('200 and an audit entry for retrying a failed job, a replay for the same Idempotency-Key, 409 without the key', async () => {
+    it('200 and an audit entry for retrying a failed job; a repeat is replayed with the same Idempotency-Key, 409 without it', async () => {
       const id = await add('failed')
       const headers = { 'idempotency-key': `"retry-${id}"` }
       const answer = await post(`/api/jobs/${id}/retry`, headers)
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 for cancelling a waiting job, a replay for the same Idempotency-Key, 409 without the key', async () => {
+    it('200 for cancelling a waiting job; a repeat is replayed with the same Idempotency-Key, 409 without it', async () => {
       const id = await add('waiting')
       const headers = { 'idempotency-key': `"cancel-${id}"` }
       const answer = await post(`/api/jobs/${id}/cancel`, headers)

@@ -24,7 +24,7 @@ describe('percentile', () => {
     assert.equal(percentile(counts({ 0.001: 90, 1: 10 }), 0.99), 950)
   })
 
-  it('is the last bound for longer durations, and null without durations', () => {
+  it('is the highest bucket bound if the durations exceed it, and null if there are no durations', () => {
     assert.equal(percentile(counts({ 99: 5 }), 0.5), 10_000)
     assert.equal(percentile(counts({}), 0.5), null)
   })
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
     }
     const at = (ms: number) => new Date(ms).toISOString()
 
-    it('200 with the sums over all nodes since their previous samples', async () => {
+    it('200 with points that sum the counts of all nodes since their previous samples', async () => {
       const waiting: Backlog = { queue: 'report.generate', waiting: 3, running: 0, dueSinceMs: start - 45_000 }
       const [one, other] = [nodeOn('nod_a', [waiting]), nodeOn('nod_b')]
       one.respond(200, 2, 98)
@@ -176,7 +176,7 @@ forEachEngine((engine) => {
       assert.equal((await service.send({ url: '/api/metrics/history' })).statusCode, 403)
     })
 
-    it('has null for queue states that could not be read, and no point for a sample that could not be stored', async () => {
+    it('200 with null for queue states that could not be read, and without a point for a sample that could not be stored', async () => {
       const errors: unknown[] = []
       const closed = await engine.database()
       await closed.close()

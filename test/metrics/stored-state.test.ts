@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       await until(() => timers.pending().length === 0)
     })
 
-    it('are queried at most once in five seconds, for all scrapes together', async () => {
+    it('are queried at most once every five seconds, regardless of the number of scrapes', async () => {
       let calls = 0
       const backlog = async () => {
         calls++

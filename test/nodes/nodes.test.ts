@@ -79,7 +79,7 @@ describe('a node that starts while another is running', () => {
     ])
   })
 
-  it('starts with a different shared secret, issuer and token lifetime, and reports them without the secret', () => {
+  it('starts with a different shared secret, issuer and token lifetime, and reports the differences without revealing the secret', () => {
     const differences = checkAgreement(
       factsOf({
         PLINTH_JWT_SHARED_SECRET: 'a secret that must not be shown anywhere',
@@ -98,7 +98,7 @@ describe('a node that starts while another is running', () => {
     )
   })
 
-  it('ignores settings that only one of the two releases compares', () => {
+  it('ignores settings that only its own release or only the other node’s release compares', () => {
     const { PLINTH_VERSIONS: _, ...settings } = JSON.parse(other.settings)
     const older = { ...other, settings: JSON.stringify({ ...settings, PLINTH_UNKNOWN: 'x' }) }
     assert.deepEqual(checkAgreement(factsOf(), [older]), [])

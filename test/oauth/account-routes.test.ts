@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.equal((await patch(id, { locked: false }, { 'if-match': '*' })).statusCode, 200)
     })
 
-    it('409 LAST_ADMINISTRATOR for locking or demoting the last administrator, even if locked or invited ones remain', async () => {
+    it('409 LAST_ADMINISTRATOR for locking or demoting the last active administrator, even if locked or invited ones remain', async () => {
       await service.db.write((tx) => tx.updateTable('accounts').set({ role: 'user' }).execute())
       const [first, last] = [await account('admin'), await account('admin')]
       await account('admin', { invited: true })
@@ -212,7 +212,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 with the next page of a filtered list; 400 for the cursor of another filter', async () => {
+    it('200 with the next page of a filtered list; 400 for a cursor from a different filter', async () => {
       const response = await read('/api/users?q=example&limit=2')
       const next = /<([^>]+)>; rel="next"/.exec(String(response.headers.link))?.[1] as string
       assert.deepEqual((await read(next)).json().length, 2)
@@ -228,7 +228,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('GET /api/clients/{id} shows when the client was last used, to the minute, with an ETag of the same revision', async () => {
+  it('GET /api/clients/{id} shows when the client was last used, to the minute; use does not change the revision in the ETag', async () => {
     const body = { name: 'Partner', scopes: ['reports:read'], grants: ['client_credentials'] }
     const created = await service.send({ method: 'POST', url: '/api/clients', payload: body, scopes: 'admin' })
     const { id, lastUsedAt } = created.json()

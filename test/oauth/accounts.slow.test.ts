@@ -95,7 +95,7 @@ forEachEngine((engine) => {
       assert.deepEqual(left, [])
     })
 
-    it('return the reason for rejecting a password; the link stays valid', async () => {
+    it('report why a password is rejected, and remain valid afterwards', async () => {
       const { email, userId } = await user()
       const token = tokenOf((await service().invite(userId, undefined, operator)).url)
       for (const password of ['short', 'password1234', email, 'x'.repeat(300)]) {
@@ -104,11 +104,11 @@ forEachEngine((engine) => {
       assert.equal(await service().accept(token, good, {}), 'set')
     })
 
-    it('throw RESOURCE_NOT_FOUND for an unknown user', async () => {
+    it('cannot be created for an unknown user (RESOURCE_NOT_FOUND)', async () => {
       await assert.rejects(service().invite(999_999, undefined, operator), { code: 'RESOURCE_NOT_FOUND' })
     })
 
-    it('T-AUTH-07 revoke the user’s existing grants if they change the role', async () => {
+    it('T-AUTH-07 revoke the user’s existing grants if the invitation changes the role', async () => {
       const { userId } = await account()
       const row = { kind: 'Grant', payload: '{}', grantId: null, uid: null, userCode: null, consumedAt: null }
       await db.write((tx) =>

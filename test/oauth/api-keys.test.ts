@@ -58,7 +58,7 @@ forEachEngine((engine) => {
   })
 
   describe('POST /api/keys', () => {
-    it('201 with the key, which no other response contains and which is stored only as a SHA-256', async () => {
+    it('201 with the key, which appears in no other response and is stored only as a SHA-256 hash', async () => {
       const limits = { rate: '1200/60', quota: 5_000, expiresAt: '2027-01-01T01:00:00+01:00' }
       const response = await send('POST', path, { name: 'Batch', ...limits })
       const { id, key, ...shown } = response.json()

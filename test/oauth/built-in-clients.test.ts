@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await found())?.scopes, Object.keys(builtIn.scopes))
     })
 
-    it('is not registered again after an administrator revoked it', async () => {
+    it('is not registered again after an administrator revokes it', async () => {
       await revokeClient({ db, sealer: seals, actor: theService }, docsClient.id)
       assert.equal(await keep(true), null)
       assert.equal(await found(), undefined)

@@ -24,7 +24,7 @@ forEachEngine((engine) => {
       return path
     }
 
-    it('503 with a page that opens the authorization request again', async () => {
+    it('503 with a page that retries the authorization request', async () => {
       const [url, one] = [await begun(), auth.browser()]
       const path = reopened(await withRecordsLocked(auth, () => one.visit(url)))
       assert.equal(auth.baseUrl + path, url)

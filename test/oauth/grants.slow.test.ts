@@ -336,7 +336,7 @@ forEachEngine((engine) => {
       assert.deepEqual(left, [])
     })
 
-    it('logging out through the app prompts the user, redirects to the app and revokes the refresh token', async () => {
+    it('logging out through the app asks for confirmation, redirects to the app and revokes the refresh token', async () => {
       const { config, tokens, one } = await flow()
       const url = openid.buildEndSessionUrl(config, {
         post_logout_redirect_uri: 'https://app.example/bye',

@@ -94,7 +94,7 @@ onSqlite((engine) => {
       ['JWK', JSON.stringify(own.publicKey.export({ format: 'jwk' }))],
     ]
     for (const [what, key] of forms) {
-      it(`T-JWT-02 AUTH_TOKEN_INVALID for a token signed with the public key as ${what}, even if a shared secret is configured`, async () => {
+      it(`T-JWT-02 AUTH_TOKEN_INVALID for a token signed with the public key (${what}) as the HMAC secret, even if a shared secret is configured`, async () => {
         assert.deepEqual(await verifier(publicKeys, secret)(hmac(key, { kid: 'RS256' })), invalid)
       })
     }

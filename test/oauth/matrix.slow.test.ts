@@ -274,7 +274,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('T-JWT-10 except for a token in both the header and the query, which gets 400', async () => {
+    it('T-JWT-10 but 400 for a token in both the header and the query', async () => {
       const response = await send('GET', `/users?access_token=${tokens.owner}`, tokens.owner)
       assert.deepEqual([response.statusCode, response.json().errorCode], [400, 'INVALID_INPUT'])
       assert.match(String(response.headers['www-authenticate']), /error="invalid_request"/)
@@ -305,7 +305,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  it('the audit log records the first denied request as an entry, its repetitions as a count, and no token', async () => {
+  it('the audit log has one entry for the first denied request and one that counts its repetitions, but never the token', async () => {
     const watched = await openDatabase(db.url)
     const denied = watched.read.selectFrom('auditEntries').selectAll().where('event', '=', 'access.denied')
     await service.audit.flush()

@@ -73,7 +73,7 @@ onSqlite((engine) => {
     })
   })
 
-  it('tokenVerifier accepts azp or sub for client_id, several audiences and typ at+jwt (RFC 9068)', async () => {
+  it('tokenVerifier accepts azp or sub instead of client_id, several audiences, and typ at+jwt (RFC 9068)', async () => {
     const { verify } = verifier()
     const change = { client_id: undefined, azp: 'app', aud: ['account', issuer], jti: undefined }
     for (const [more, client] of [
@@ -134,7 +134,7 @@ onSqlite((engine) => {
       assert.deepEqual(await verify(await sent(all.replace('{', twice))), invalid, twice)
   })
 
-  it('tokenVerifier returns AUTH_TOKEN_INVALID if a token names one issuer but is signed with the other’s key', async () => {
+  it('tokenVerifier returns AUTH_TOKEN_INVALID for a token signed with the key of a different issuer', async () => {
     const { verify } = verifier()
     assert.deepEqual(await verify(await signed({ iss: idp.base })), invalid)
     assert.deepEqual(await verify(await token({ iss: issuer })), invalid)
@@ -153,7 +153,7 @@ onSqlite((engine) => {
   })
 
   describe('the issuer’s keys', () => {
-    it('T-JWT-03 are fetched only once in 30 seconds, even for 1,000 tokens with unknown kids', async () => {
+    it('T-JWT-03 are fetched at most once every 30 seconds, even for 1,000 tokens with unknown kids', async () => {
       const { verify, pass } = verifier()
       const unknown = (n: number) => token({}, { kid: `k${n}` })
       await Promise.all(Array.from({ length: 1_000 }, async (_, n) => verify(await unknown(n))))

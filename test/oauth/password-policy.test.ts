@@ -78,7 +78,7 @@ describe('passwordError', () => {
     'sonnenschein',
   ]
   for (const password of guessable) {
-    it(`rejects as easy to guess: "${password}"`, async () =>
+    it(`rejects "${password}" as easy to guess`, async () =>
       assert.match((await passwordError(password, owner)) ?? '', /easy to guess/))
   }
 
