@@ -9,7 +9,7 @@ import { insertProducts, nameOf, priceOf } from './service.ts'
  * Divides the CPU time of a request among the policies and the other parts of the service, in one process and without a
  * network. Each sample of the CPU profile counts for the innermost function of `src` or of a package on the stack, so
  * that the time of Node.js, SQLite and V8 counts for their caller. Prints µs per request: the lowest CPU time of several
- * rounds without the profiler, divided by the shares of the samples.
+ * rounds without the profiler, multiplied by the share of the samples of each part.
  *
  *   node --max-semi-space-size=16 bench/policies.ts
  */

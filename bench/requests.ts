@@ -234,7 +234,7 @@ export async function runOnce(
     serverPid: target.pid,
   }
   const expected = isService ? row.status : row.referenceStatus
-  return useWrk ? runWrk(sandbox, pin, order, expected) : runLoad(sandbox, pin, order, expected)
+  return useWrk ? runWrk(sandbox, order, expected) : runLoad(sandbox, pin, order, expected)
 }
 
 const percent = (share: number) => (Number.isNaN(share) ? '–' : `${Math.round(share * 100)} %`).padStart(5)

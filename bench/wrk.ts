@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { cpuMsOf, loadCore, pinned } from './cpu-and-memory.ts'
+import { cpuMsOf } from './cpu-and-memory.ts'
 import type { LoadOrder, LoadResult } from './load.ts'
 import type { Sandbox } from './sandbox.ts'
 
@@ -24,12 +24,12 @@ interface Printed {
  * gets a status of 400 or above. Unlike `load.ts`, wrk needs little CPU time, and none while it waits for responses, so
  * it suits servers that use all cores.
  */
-export async function runWrk(sandbox: Sandbox, pin: boolean, order: LoadOrder, expected: number): Promise<LoadResult> {
+export async function runWrk(sandbox: Sandbox, order: LoadOrder, expected: number): Promise<LoadResult> {
   const file = join(sandbox.folder, 'wrk-requests')
   writeFileSync(file, order.requests.map((request) => `${request}\0`).join(''))
-  const warm = await send(sandbox, pin, order, file, Math.max(1, Math.round(order.warmSeconds)))
+  const warm = await send(sandbox, order, file, Math.max(1, Math.round(order.warmSeconds)))
   const before = cpuMsOf(order.serverPid)
-  const { responses, us, refused, failed, p50Us, p99Us } = await send(sandbox, pin, order, file, order.seconds)
+  const { responses, us, refused, failed, p50Us, p99Us } = await send(sandbox, order, file, order.seconds)
   const serverMs = cpuMsOf(order.serverPid) - before
   if (refused + failed > 0)
     throw new Error(`${refused} of ${responses} responses were errors, and ${failed} requests failed`)
@@ -45,10 +45,10 @@ export async function runWrk(sandbox: Sandbox, pin: boolean, order: LoadOrder, e
   }
 }
 
-async function send(sandbox: Sandbox, pin: boolean, { port, connections }: LoadOrder, file: string, seconds: number) {
+async function send(sandbox: Sandbox, { port, connections }: LoadOrder, file: string, seconds: number) {
   const script = resolve(import.meta.dirname, 'wrk.lua')
   const load = ['-t1', `-c${connections}`, `-d${seconds}`, '-s', script, `http://127.0.0.1:${port}`, '--', file]
-  const child = sandbox.start(pinned(pin, loadCore, ['wrk', ...load]), { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = sandbox.start(['wrk', ...load], { stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = once(child, 'close').catch((cause) => {
     throw new Error('wrk is not installed; Debian has it as the package wrk', { cause })
   })

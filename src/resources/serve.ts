@@ -34,7 +34,8 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
     ...{ lock: own.lock, hooks: own.hooks },
     ...(view && { rows: resourceRows(options.db, declaration), ...viewParts(view, { ...options, ...own }) }),
     normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
-    representations: representationCache(declaration.table, options.db.changes),
+    // If fields may be hidden, representations depend on the caller and are not cached.
+    representations: representationCache(declaration.table, declaration.hides ? null : options.db.changes),
     complete: defaultFiller(body),
     creator: creator(declaration, options),
     check: inputValidator(input, 'body'),

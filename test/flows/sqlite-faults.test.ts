@@ -100,56 +100,61 @@ describe('a damaged SQLite file', () => {
     })
   }
 
-  it('503 for writes and for a read of the damaged row, 200 for other rows; the file stays unchanged', {
-    timeout,
-  }, async () => {
-    const dataDir = copy()
-    const path = join(dataDir, 'plinth.db')
-    const service = await realService({ DATABASE_URL: `file:${path}`, PLINTH_ROLES: 'api,auth' })
-    try {
-      await service.start()
-      await service.token()
-      assert.equal((await service.call('GET', '/products/1')).status, 200)
-      damage(path, leafOf(path, 'products'))
-      // One of these reads needs the damaged page. It fails unless the page is cached.
-      const damaged = await eventually('a read meets the damaged page', async () => {
-        for (let id = 4_000; id > 1; id -= 5) {
-          const { status, headers } = await service.call('GET', `/products/${id}`)
-          if (status !== 200) return { id, status, retry: headers['retry-after'] }
+  for (const threads of ['1', '4'])
+    it(`503 for writes and for a read of the damaged row, 200 for other rows; the file stays unchanged (PLINTH_THREADS=${threads})`, {
+      timeout,
+    }, async () => {
+      const dataDir = copy()
+      const path = join(dataDir, 'plinth.db')
+      const service = await realService({
+        DATABASE_URL: `file:${path}`,
+        PLINTH_ROLES: 'api,auth',
+        PLINTH_THREADS: threads,
+      })
+      try {
+        await service.start()
+        await service.token()
+        assert.equal((await service.call('GET', '/products/1')).status, 200)
+        damage(path, leafOf(path, 'products'))
+        // One of these reads needs the damaged page. It fails unless the page is cached.
+        const damaged = await eventually('a read meets the damaged page', async () => {
+          for (let id = 4_000; id > 1; id -= 5) {
+            const { status, headers } = await service.call('GET', `/products/${id}`)
+            if (status !== 200) return { id, status, retry: headers['retry-after'] }
+          }
+          return false
+        })
+        assert.deepEqual([damaged.status, damaged.retry], [503, '2'])
+        const before = digests(dataDir)
+        for (let time = 0; time < 3; time++) {
+          assert.equal((await service.call('GET', `/products/${damaged.id}`)).status, 503)
+          const refused = await product(service, 'never stored')
+          assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '2'])
         }
-        return false
-      })
-      assert.deepEqual([damaged.status, damaged.retry], [503, '2'])
-      const before = digests(dataDir)
-      for (let time = 0; time < 3; time++) {
-        assert.equal((await service.call('GET', `/products/${damaged.id}`)).status, 503)
-        const refused = await product(service, 'never stored')
-        assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '2'])
+        assert.equal((await service.call('GET', '/products/1')).status, 200)
+        const unready = await eventually('it is not ready', async () => {
+          const found = await service.call('GET', '/readyz')
+          return found.status !== 200 && found
+        })
+        assert.equal(unready.status, 503)
+        assert.equal((await service.call('GET', '/livez')).status, 200)
+        await service.kill('SIGTERM')
+        // The exit code is 1 if audit entries could not be written.
+        assert.ok([0, 1].includes(service.child().exitCode ?? -1))
+        const lines = service
+          .output()
+          .split('\n')
+          .filter((line) => line.includes('"msg":"database damaged"'))
+        assert.equal(lines.length, 1)
+        const { file, err } = JSON.parse(lines[0] as string)
+        assert.deepEqual([file, err.message], [path, 'database disk image is malformed'])
+        assert.deepEqual(digests(dataDir), before)
+        await assert.rejects(service.start(), /ended with 2.*is damaged \(quick_check/s)
+        assert.deepEqual(digests(dataDir), before)
+      } finally {
+        await service.remove()
       }
-      assert.equal((await service.call('GET', '/products/1')).status, 200)
-      const unready = await eventually('it is not ready', async () => {
-        const found = await service.call('GET', '/readyz')
-        return found.status !== 200 && found
-      })
-      assert.equal(unready.status, 503)
-      assert.equal((await service.call('GET', '/livez')).status, 200)
-      await service.kill('SIGTERM')
-      // The exit code is 1 if audit entries could not be written.
-      assert.ok([0, 1].includes(service.child().exitCode ?? -1))
-      const lines = service
-        .output()
-        .split('\n')
-        .filter((line) => line.includes('"msg":"database damaged"'))
-      assert.equal(lines.length, 1)
-      const { file, err } = JSON.parse(lines[0] as string)
-      assert.deepEqual([file, err.message], [path, 'database disk image is malformed'])
-      assert.deepEqual(digests(dataDir), before)
-      await assert.rejects(service.start(), /ended with 2.*is damaged \(quick_check/s)
-      assert.deepEqual(digests(dataDir), before)
-    } finally {
-      await service.remove()
-    }
-  })
+    })
 })
 
 describe('a truncated write-ahead log', () => {

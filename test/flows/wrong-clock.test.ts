@@ -55,14 +55,14 @@ forEachEngine((engine) => {
   const probe = ({ dataDir, port }: RealService, path: string) => visit(dataDir, `https://localhost:${port}${path}`)
   const stopped = () => service?.remove()
 
-  for (const [where, minutesAhead] of [
-    ['ahead', minutes],
-    ['behind', -minutes],
+  for (const [where, minutesAhead, threads] of [
+    ['ahead', minutes, '1'],
+    ['behind', -minutes, '2'],
   ] as const) {
-    describe(`a node whose clock is ${minutes} minutes ${where}`, () => {
+    describe(`a node with PLINTH_THREADS=${threads} whose clock is ${minutes} minutes ${where}`, () => {
       let node: RealService
       before(async () => {
-        node = await started(minutesAhead)
+        node = await started(minutesAhead, { PLINTH_THREADS: threads })
       })
       after(stopped)
 

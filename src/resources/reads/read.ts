@@ -42,8 +42,7 @@ export function read(served: Served, request: RowRequest, reply: FastifyReply): 
     const resource = served.serialize(row, request)
     if (!isUnconditional) return reply.send(resource)
     const built = representationOf(resource, (value) => reply.serialize(value) as string)
-    // If fields may be hidden, the representation depends on the caller and is not cached.
-    if (!served.declaration.hides) served.representations.set(id, built)
+    served.representations.set(id, built)
     return sendRepresentation(request, reply, built)
   }
   const found = served.rows.find(id)
@@ -64,9 +63,9 @@ export function sendChanged(
 ): Versioned | FastifyReply {
   const resource = served.serialize(row, request)
   // The policies `prefer` and `conditional` handle the other responses.
-  if (asOf === undefined || isTimed(served) || request.preferences?.return) return resource
+  if (isTimed(served) || request.preferences?.return) return resource
   const built = representationOf(resource, (value) => reply.serialize(value) as string)
-  if (!served.declaration.hides) served.representations.replace(request.params.id, built, asOf)
+  if (asOf !== undefined) served.representations.replace(request.params.id, built, asOf)
   return sendWhole(reply, built)
 }
 
