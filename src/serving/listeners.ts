@@ -12,6 +12,7 @@ import type { Log } from '../logging/entries.ts'
 import { metricsServer } from '../metrics/listener.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { ThreadContext } from '../threads/context.ts'
+import { stopsInTurn } from '../threads/memory.ts'
 import { shareTicketKey, type TicketOptions } from '../tls/session-tickets.ts'
 
 /** Makes a server handle connections that another process accepts. */
@@ -23,7 +24,7 @@ export interface ListenersOptions
     Omit<TicketOptions, 'onError'> {
   config: Config
   /** The current thread if several threads of the process listen on the same ports; otherwise null. */
-  thread: Pick<ThreadContext, 'number'> | null
+  thread: Pick<ThreadContext, 'number' | 'memory'> | null
   app: FastifyInstance
   /** Supplies the connections that another process accepts; null if this process listens itself. */
   connections: Connections | null
@@ -57,10 +58,10 @@ export function listenersOf(options: ListenersOptions): Listeners {
   const redirects = httpPort !== 0 && config.http.tls === 'on'
   const redirect = redirectServer({ ...redirecting, later, onHealth: app.routing })
   const monitor = thread === null || thread.number === 1 ? monitorOf(options) : null
-  const reusePort = thread !== null
-  const address = { host, port, reusePort }
+  const address = { host, port, reusePort: thread !== null }
   const servers = redirects ? [app.server, redirect] : [app.server]
-  const drains = servers.map((server) => drainable(server, { later }))
+  const exclusively = thread && stopsInTurn(thread.memory, thread.number)
+  const drains = servers.map((server) => drainable(server, { later, exclusively }))
   const limitConnections = connectionLimits({
     ...{ maxConnections, maxPerAddress: maxConnectionsPerAddress },
     ...{ trustedProxies, onRefused, later },
@@ -81,7 +82,7 @@ export function listenersOf(options: ListenersOptions): Listeners {
       else await app.listen(address).catch(refuseListening({ host, port, setting: 'PLINTH_PORT' }))
       if (redirects) {
         const refuse = refuseListening({ host, port: httpPort, setting: 'PLINTH_HTTP_PORT' })
-        await once(redirect.listen({ port: httpPort, host, reusePort }), 'listening').catch(refuse)
+        await once(redirect.listen({ ...address, port: httpPort }), 'listening').catch(refuse)
       }
       await monitor?.open()
       isOpen = true

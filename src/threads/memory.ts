@@ -1,11 +1,15 @@
+import type { Exclusively } from '../http/server/stop-listening.ts'
 import type { SharedWakes } from '../queue/embedded.ts'
 import { type LimitMemory, limitMemory } from '../rate-limits/threads/limit-cells.ts'
-import { type SqliteMemory, sqliteMemory } from '../storage/sqlite/open.ts'
+import { releaseThread, type SqliteMemory, sqliteMemory } from '../storage/sqlite/open.ts'
+import { threadLock, threadLockMemory, unlockFor } from '../storage/thread-lock.ts'
 
 /** The memory that the threads of a process share. */
 export interface ThreadMemory {
   sqlite: SqliteMemory
   limits: LimitMemory
+  /** The lock that a thread holds while it stops listening. */
+  listening: SharedArrayBuffer
   counts: SharedArrayBuffer
   /** For each thread, the name of the hook, action or job that it is running. */
   code: SharedArrayBuffer
@@ -24,9 +28,25 @@ const nameBytes = 128
 export const threadMemory = (maxNumber: number): ThreadMemory => ({
   sqlite: sqliteMemory(),
   limits: limitMemory(),
+  listening: threadLockMemory(),
   counts: new SharedArrayBuffer((beatsAt + maxNumber + 1) * Int32Array.BYTES_PER_ELEMENT),
   code: new SharedArrayBuffer((maxNumber + 1) * nameBytes),
 })
+
+/** Releases the locks that a thread held when it ended. */
+export function releaseLocks(memory: ThreadMemory, number: number): void {
+  releaseThread(memory.sqlite, number)
+  unlockFor(memory.listening, number)
+}
+
+/** Returns the function with which the threads stop listening one after another. */
+export function stopsInTurn(memory: ThreadMemory, number: number): Exclusively {
+  const { lock, unlock } = threadLock(memory.listening, number)
+  return async (stop) => {
+    await lock()
+    await stop().finally(unlock)
+  }
+}
 
 /** Returns the count of revocations that all threads share. Assigning any number increments it. */
 export function sharedRevocations(memory: ThreadMemory): { count: number } {

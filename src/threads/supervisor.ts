@@ -1,9 +1,8 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { Log } from '../logging/entries.ts'
-import { releaseThread } from '../storage/sqlite/open.ts'
 import { type Hub, openHub } from './hub.ts'
-import { beatsOf, codeNameOf, type ThreadMemory } from './memory.ts'
+import { beatsOf, codeNameOf, releaseLocks, type ThreadMemory } from './memory.ts'
 import { beatMs, type ThreadData, type ThreadMessage, type ThreadRole, type ToThread } from './messages.ts'
 
 export interface SupervisorOptions {
@@ -44,7 +43,7 @@ export async function startThreads(options: SupervisorOptions): Promise<() => Pr
     const started = launch({ ...options, number, role, hub })
     threads.set(number, started.thread)
     void started.thread.ended.then(() => {
-      releaseThread(memory.sqlite, number)
+      releaseLocks(memory, number)
       if (isClosing || !started.thread.isReady) return
       later(restartMs, () => isClosing || restart(number, role))
     })

@@ -3,11 +3,18 @@ import { describe, it } from 'node:test'
 import { isGraceful, termCycles } from '../support/term-cycles.ts'
 
 describe('SIGTERM under load', () => {
-  for (const tls of [true, false]) {
-    it(`exit code 0, with no lost request and no connection reset, over ${tls ? 'TLS' : 'plain HTTP behind a proxy'}`, async () => {
+  const cases = [
+    { tls: true, threads: 1 },
+    { tls: false, threads: 1 },
+    { tls: false, threads: 4 },
+  ]
+  for (const { tls, threads } of cases) {
+    const transport = tls ? 'TLS' : 'plain HTTP behind a proxy'
+    it(`exit code 0, with no lost request and no connection reset, over ${transport} with PLINTH_THREADS=${threads}`, async () => {
       const lines: string[] = []
       const cycles = await termCycles({
-        ...{ cycles: 3, tls, perSecond: 200, connections: 20, env: { PLINTH_DRAIN: '1' } },
+        ...{ cycles: 3, tls, perSecond: 200, connections: 20 },
+        env: { PLINTH_DRAIN: '1', PLINTH_THREADS: String(threads) },
         ...{ random: Math.random, say: (line) => void lines.push(line) },
       })
       assert.deepEqual(

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +10,8 @@ import { after, afterEach, beforeEach, describe, it } from 'node:test'
 import { connect as connectTls } from 'node:tls'
 import { Problem } from '../../src/http/problems/problem.ts'
 import { type Drain, drainable } from '../../src/http/server/draining.ts'
+import type { Exclusively } from '../../src/http/server/stop-listening.ts'
+import { freePort } from '../../src/serving/listeners.ts'
 import { localCertificates } from '../../src/tls/certificates.ts'
 import { drivenTimers, until } from '../support/timers.ts'
 import { type Mounted, mount } from './support.ts'
@@ -33,7 +36,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       ;[held, reached, accepted, sockets] = [[], [], [], []]
       const tls = transport === 'TLS' ? await localCertificates(folder, [], Date.now) : null
       mounted = await mount(['errorHandler', 'https'], routes, { tls, later: timers.later })
-      drain = drainable(mounted.app.server, { later: timers.later })
+      drain = drainable(mounted.app.server, { later: timers.later, exclusively: null })
       const event = transport === 'TLS' ? 'secureConnection' : 'connection'
       mounted.app.server.on(event, (socket) => accepted.push(socket))
       await mounted.app.listen({ host: '127.0.0.1', port: 0 })
@@ -206,3 +209,30 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     })
   })
 }
+
+describe('several listeners on one port that stop at the same time', () => {
+  it('respond to the requests on all connections made before the last of them closed', async () => {
+    const timers = drivenTimers()
+    let last = Promise.resolve()
+    const exclusively: Exclusively = (run) => (last = last.then(run))
+    const servers = Array.from({ length: 3 }, () => createServer((_request, response) => response.end('ok')))
+    const drains = servers.map((server) => drainable(server, { later: timers.later, exclusively }))
+    const port = await freePort()
+    for (const server of servers) await once(server.listen({ port, host: '127.0.0.1', reusePort: true }), 'listening')
+    for (const { begin } of drains) begin()
+    // All connections are opened at once, before the event loop can accept the first.
+    const answers = Array.from({ length: 300 }, () => {
+      const socket = connect(port, '127.0.0.1')
+      socket.write(get('/'))
+      return text(socket)
+    })
+    await new Promise<void>((resolve) => process.nextTick(resolve))
+    await Promise.all(drains.map(({ finish }) => finish()))
+    const settled = await Promise.allSettled(answers)
+    const statuses = settled.map((answer) =>
+      answer.status === 'fulfilled' ? answer.value.slice(0, 12) : answer.reason,
+    )
+    assert.deepEqual(statuses, Array(300).fill('HTTP/1.1 200'))
+    await assert.rejects(once(connect(port, '127.0.0.1'), 'connect'), { code: 'ECONNREFUSED' })
+  })
+})

@@ -473,7 +473,7 @@ onSqlite((engine) => {
 
     it('sends Connection: close while the service drains', async () => {
       const { ask, app, client } = await started({})
-      const drain = drainable(app.server, { later })
+      const drain = drainable(app.server, { later, exclusively: null })
       drain.begin()
       assert.match(await ask(), /^HTTP\/1\.1 200 .*\r\nConnection: close\r\n/is)
       client.close()

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import type { ChangeTracker, Database } from '../../src/storage/database.ts'
 import { openDatabase } from '../../src/storage/open.ts'
 import { releaseThread, type SqliteMemory, sqliteMemory } from '../../src/storage/sqlite/open.ts'
-import { writeLock } from '../../src/storage/sqlite/write-lock.ts'
+import { threadLock } from '../../src/storage/thread-lock.ts'
 import { onSqlite, type Place } from '../support/engines.ts'
 import type { WriterData } from './writer-thread.ts'
 
@@ -76,13 +76,13 @@ onSqlite((engine) => {
     })
 
     it('can write once the lock of a terminated thread is released', async () => {
-      assert.ok(writeLock(memory.lock, 2).tryLock())
+      assert.ok(threadLock(memory.lock, 2).tryLock())
       const written = db.write((tx) => tx.deleteFrom('products').execute())
       releaseThread(memory, 3)
-      assert.equal(writeLock(memory.lock, 4).tryLock(), false)
+      assert.equal(threadLock(memory.lock, 4).tryLock(), false)
       releaseThread(memory, 2)
       await written
-      assert.ok(writeLock(memory.lock, 4).tryLock())
+      assert.ok(threadLock(memory.lock, 4).tryLock())
     })
   })
 })

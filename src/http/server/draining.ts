@@ -1,7 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import { type AddressInfo, connect, Server as NetServer, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { type TLSSocket, Server as TlsServer } from 'node:tls'
 import { type LingerOptions, linger } from './lingering-close.ts'
+import { type Exclusively, polled, stopListening } from './stop-listening.ts'
 
 /** The stages in which a server stops. */
 export interface Drain {
@@ -19,26 +20,20 @@ export interface Drain {
 /** A socket and the response that Node.js is currently sending on it. */
 type RespondingSocket = Socket & { _httpMessage?: ServerResponse | null }
 
-/** A server with its listening socket: Node.js has no public API to shorten the accept queue (listen(2)). */
-type Listening = Server & { _handle?: { listen: (backlog: number) => number } | null }
-
-/** A client socket: Node.js has no public API to check before the next tick whether a socket is connected. */
-type Connecting = Socket & { _handle?: { getpeername: (name: object) => number } | null }
-
 const checkIntervalMs = 50
 /**
  * Timeouts that apply once the server stops listening: for the first byte on an idle connection, and for a request head.
  */
 const firstByteMs = 1_000
 const headMs = 10_000
-/**
- * Maximum time to wait for the accept queue to empty. If the process cannot connect to itself, the listener closes after
- * this time.
- */
-const maxWaitMs = 2_000
+
+export interface DrainOptions extends LingerOptions {
+  /** Null if no other thread listens on the port. */
+  exclusively: Exclusively | null
+}
 
 /** Prepares a server, before it listens, to stop in stages. */
-export function drainable(server: Server, options: LingerOptions): Drain {
+export function drainable(server: Server, options: DrainOptions): Drain {
   const { all, speaking } = connectionsOf(server)
   const end = endingOnce(options)
   const destroyIdle = server.closeIdleConnections.bind(server)
@@ -59,42 +54,13 @@ export function drainable(server: Server, options: LingerOptions): Drain {
     finish: async () => {
       // When a server closes, Node.js resets idle connections, even if a request is arriving on one.
       server.closeIdleConnections = () => {}
-      await stopListening(server)
+      await stopListening(server, options.exclusively)
       await check(0)
     },
     cut: () => {
       cancel()
       for (const socket of all) socket.destroy()
     },
-  }
-}
-
-/**
- * Resolves right after the event loop has polled for I/O; by then, data that had arrived on open connections has been
- * read.
- */
-const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
-
-/**
- * Stops listening once no connection is waiting to be accepted, because closing a listener resets waiting connections.
- * Shortens the accept queue to one slot and fills that slot with a connection of its own, so that the kernel ignores
- * new connections until the listener is closed in the same tick.
- */
-async function stopListening(server: Listening): Promise<void> {
-  // A server that does not listen gets its connections from another process.
-  if (!server.listening) return
-  server._handle?.listen(0)
-  const address = server.address() as AddressInfo | null
-  const beganMs = performance.now()
-  for (let isClosed = false; !isClosed; ) {
-    await polled()
-    const own: Connecting = connect(address?.port ?? 0, address?.address).on('error', () => {})
-    // Node.js connects in the next tick. On a loopback address, the kernel completes the connection before the system call
-    // returns.
-    await new Promise<void>((resolve) => process.nextTick(resolve))
-    isClosed = own._handle?.getpeername({}) === 0 || performance.now() - beganMs > maxWaitMs
-    if (isClosed) NetServer.prototype.close.call(server)
-    own.destroy()
   }
 }
 

@@ -1,9 +1,9 @@
 import type { StatementSync } from 'node:sqlite'
 import type { ChangeTracker } from '../database.ts'
+import type { ThreadLock } from '../thread-lock.ts'
 import { type ChangeNumbers, changeNumbers } from './change-numbers.ts'
 import { nothingRecorded, type RecorderOf, recorderOf } from './change-recorder.ts'
 import type { SqliteHandle } from './driver.ts'
-import type { WriteLock } from './write-lock.ts'
 
 /** Numbers the transactions, and stores for each table and row which one may have changed it last. */
 export interface ChangeLog extends ChangeTracker {
@@ -17,7 +17,7 @@ export interface ChangeLog extends ChangeTracker {
   detect: () => void
 }
 
-type Lock = Pick<WriteLock, 'tryLock' | 'unlock'>
+type Lock = Pick<ThreadLock, 'tryLock' | 'unlock'>
 
 export interface ChangeLogOptions {
   /** Returns the `data_version` of the writing connection. Only commits on other connections change it. */

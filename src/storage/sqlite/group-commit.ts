@@ -1,7 +1,7 @@
 import type { StatementSync } from 'node:sqlite'
 import type { OnCommit, Write } from '../database.ts'
+import type { ThreadLock } from '../thread-lock.ts'
 import type { SqliteHandle } from './driver.ts'
-import type { WriteLock } from './write-lock.ts'
 
 interface Waiting<Tx> {
   unit: (tx: Tx) => Promise<unknown>
@@ -15,7 +15,7 @@ export interface GroupCommitOptions {
   /** Counts the I/O events that this thread's event loop has processed. */
   ioEvents?: () => number
   /** Held during each transaction; null if no other thread writes. */
-  lock?: WriteLock | null
+  lock?: ThreadLock | null
   /** Called at the beginning of each transaction. */
   onBegin?: () => void
   /** Called at the beginning of each unit; returns a function that is called if the unit is rolled back. */

@@ -10,6 +10,7 @@ import { scanThreads } from '../scans/scan-threads.ts'
 import { type ScannerOptions, scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
 import type { Unindexed } from '../text-index/builder.ts'
+import { threadLock, threadLockMemory, unlockFor } from '../thread-lock.ts'
 import { changeMemory } from './change-numbers.ts'
 import type { RecorderOf } from './change-recorder.ts'
 import { changeLog, countsOf } from './changes.ts'
@@ -29,7 +30,6 @@ import { readOnlyLocation } from './path.ts'
 import { pendingChanges, publishing } from './publishing.ts'
 import { type SharedReads, sharedReads } from './shared-reads.ts'
 import { sqliteTextIndex, unindexedAtMost } from './text-index.ts'
-import { unlockFor, writeLock, writeLockMemory } from './write-lock.ts'
 
 const kysely = (handle: SqliteHandle, guard?: DamageGuard) =>
   new Kysely<Tables>({ dialect: sqliteDialect(handle, guard), plugins: [new CamelCasePlugin()] })
@@ -42,7 +42,7 @@ export interface SqliteMemory {
 }
 
 export const sqliteMemory = (): SqliteMemory => ({
-  ...{ lock: writeLockMemory(), changes: changeMemory(), damage: damageMemory() },
+  ...{ lock: threadLockMemory(), changes: changeMemory(), damage: damageMemory() },
 })
 
 /** Releases the write lock if a thread that has ended held it. */
@@ -66,7 +66,7 @@ export interface SqliteOptions {
 /** Opens a SQLite file, or creates it: one connection for writes, one for reads, and threads for scans. */
 export function openSqlite(url: string, path: string, given: SqliteOptions): Database {
   const { setTimer, onError = () => {}, onCommit = () => {}, unindexed = unindexedAtMost, shared = null } = given
-  const lock = shared && writeLock(shared.memory.lock, shared.thread)
+  const lock = shared && threadLock(shared.memory.lock, shared.thread)
   const guard = damageGuard((error) => given.onDamage?.(error, path), shared?.memory.damage)
   const numbers = { ...countsOf(() => ({ writer, reader })), look: () => reads.look() }
   const changes = changeLog({ ...numbers, shared: shared && lock && { memory: shared.memory.changes, lock } })

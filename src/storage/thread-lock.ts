@@ -1,5 +1,5 @@
-/** A lock that the threads of a process share, for writes to one SQLite file. */
-export interface WriteLock {
+/** A lock that the threads of a process share. */
+export interface ThreadLock {
   /** Takes the lock. Returns undefined if it was free, otherwise a promise that resolves once this thread holds it. */
   lock: () => undefined | Promise<void>
   /** Takes the lock if it is free; returns whether it was. */
@@ -14,10 +14,10 @@ const [free, taken, contended] = [0, 1, 2]
 const keepAliveMs = 60_000
 
 /** Creates the memory of a lock, which all threads share. */
-export const writeLockMemory = (): SharedArrayBuffer => new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT)
+export const threadLockMemory = (): SharedArrayBuffer => new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT)
 
 /** Returns a thread's access to the lock; thread numbers start at 1. */
-export function writeLock(memory: SharedArrayBuffer, thread: number): WriteLock {
+export function threadLock(memory: SharedArrayBuffer, thread: number): ThreadLock {
   const words = new Int32Array(memory)
   const own = () => Atomics.store(words, ownerAt, thread)
   const tryLock = () => {

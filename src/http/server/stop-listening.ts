@@ -1,0 +1,84 @@
+import { connect, Server as NetServer, type Server, type Socket, type TcpNetConnectOpts } from 'node:net'
+
+/** A server with its listening socket: Node.js has no public API to change the size of the accept queue (listen(2)). */
+type Listening = Server & { _handle?: { listen: (backlog: number) => number } | null }
+
+/** A client socket: Node.js has no public API to check before the next tick whether a socket is connected. */
+type Connecting = Socket & { _handle?: { getpeername: (name: object) => number } | null }
+
+/** Runs a function while no other thread runs one. */
+export type Exclusively = (run: () => Promise<void>) => Promise<void>
+
+/**
+ * Maximum time to wait for the accept queue to empty. If the process cannot connect to itself, the listener closes after
+ * this time.
+ */
+const maxWaitMs = 2_000
+/** Iterations of the event loop before the next attempt to find a port from which connections reach this listener. */
+const pollsPerProbe = 8
+
+/**
+ * Resolves right after the event loop has polled for I/O; by then, data that had arrived on open connections has been
+ * read.
+ */
+export const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+/**
+ * Stops listening while no connection is waiting to be accepted, because closing a listener resets waiting connections.
+ * For this, shortens the accept queue to one slot, and fills that slot with a connection of its own.
+ *
+ * `exclusively` is null if no other thread listens on the port. Otherwise, the threads stop one after another, because
+ * the kernel distributes the connections again when one of the listeners closes.
+ */
+export async function stopListening(server: Listening, exclusively: Exclusively | null): Promise<void> {
+  // A server that is not listening gets its connections from another process.
+  const address = server.listening ? server.address() : null
+  if (address === null || typeof address === 'string') return
+  const stop = async () => {
+    const deadlineMs = performance.now() + maxWaitMs
+    const to = { port: address.port, host: address.address }
+    const localPort = exclusively ? await portToSelf(server, to, deadlineMs) : undefined
+    server._handle?.listen(0)
+    while (!(await closeIfEmpty(server, { ...to, localPort }, deadlineMs)));
+  }
+  await (exclusively ? exclusively(stop) : stop())
+}
+
+/**
+ * Returns a client port from which connections reach this listener, or undefined if none is found in time. The kernel
+ * selects one of the listeners of a port by the addresses and ports of a connection.
+ */
+async function portToSelf(server: Server, to: TcpNetConnectOpts, deadlineMs: number): Promise<number | undefined> {
+  const accepted = new Set<number | undefined>()
+  const onConnection = ({ remotePort }: Socket) => void accepted.add(remotePort)
+  server.prependListener('connection', onConnection)
+  const probes: Socket[] = []
+  const find = () => probes.find((probe) => !probe.connecting && accepted.has(probe.localPort))
+  for (let polls = 0; find() === undefined && performance.now() < deadlineMs; polls++) {
+    // The event loop accepts one connection per iteration, so the accept queue does not grow.
+    if (polls % pollsPerProbe === 0) probes.push(connect(to).on('error', () => {}))
+    await polled()
+  }
+  const localPort = find()?.localPort
+  server.removeListener('connection', onConnection)
+  // A reset leaves no connection in TIME_WAIT, so the port can be used again.
+  for (const probe of probes) probe.connecting ? probe.destroy() : probe.resetAndDestroy()
+  return localPort
+}
+
+/**
+ * Accepts a waiting connection. Then closes the listener if no further connection is waiting, and returns whether it was
+ * closed. The kernel ignores new connections while its own connection fills the only slot of the accept queue, so the
+ * listener closes in the same tick.
+ */
+async function closeIfEmpty(server: Listening, to: TcpNetConnectOpts, deadlineMs: number): Promise<boolean> {
+  await polled()
+  const own: Connecting = connect(to).on('error', () => {})
+  // Node.js connects in the next tick. On a loopback address, the kernel completes the connection before the system call
+  // returns.
+  await new Promise<void>((resolve) => process.nextTick(resolve))
+  const isClosed = own._handle?.getpeername({}) === 0 || performance.now() > deadlineMs
+  if (isClosed) NetServer.prototype.close.call(server)
+  own.destroy()
+  return isClosed
+}
