@@ -105,11 +105,11 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
 /** Builds the HTTP service: adds the policies, in the order in which they apply to a request, then the routes. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
-  const { api, log, lives } = options
+  const { api, log, lifecycles } = options
   const { onDenied, onPlaintext } = refusals(options.audit)
   const isUnavailable = (error: unknown) => error instanceof ResultsUnavailable || db.engine.isUnavailable(error)
   const failures = { baseUrl, now, isUnavailable, onFault: log.fault, onDenied }
-  const app = Fastify(serverOptions({ ...options, ...failures, beforeRouterError: versionRefusals(lives) }))
+  const app = Fastify(serverOptions({ ...options, ...failures, beforeRouterError: versionRefusals(lifecycles) }))
   handleUnrouted(app.server, { ...options, ...failures })
   cutStalled(app.server, options)
   const [access, counted, shedder] = [counting(options), limiting(options), shedding(options)]
@@ -118,13 +118,13 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(errorHandler, failures)
   await app.register(serialize)
   await app.register(https, { baseUrl, trustedProxies, ...(onPlaintext && { onPlaintext }) })
-  await app.register(deprecation, { lives })
+  await app.register(deprecation, { lifecycles })
   await app.register(cors, { corsOrigins })
   if (shedder) await app.register(overload, shedder)
   await app.register(requestIntegrity, { baseUrl })
   await app.register(authenticate, { verify, ...(readApiKey && { readApiKey }) })
   if (counted) await app.register(limits, { limiter: counted })
-  await app.register(retirement, { lives })
+  await app.register(retirement, { lifecycles })
   await app.register(authorize, counted ? { onRefused: counted.refund } : {})
   await app.register(methods)
   await app.register(contentNegotiation)
@@ -154,9 +154,9 @@ const isFastPathOn = ({ fastPath = true, startRequestSpan }: AppOptions, counted
 
 /** Adds the unversioned routes, which provide information about the service itself. */
 async function serveUnversioned(app: FastifyInstance, options: AppOptions): Promise<void> {
-  const { definition, lives, baseUrl, db, clock, now, metrics, version = 'development' } = options
+  const { definition, lifecycles, baseUrl, db, clock, now, metrics, version = 'development' } = options
   const { stopping = new AbortController().signal } = options
-  const documents = documentation(definition, lives, { baseUrl, version })
+  const documents = documentation(definition, lifecycles, { baseUrl, version })
   await app.register(openapi, { documents })
   await app.register(health, { check: db.ping, isClockUsable: clock?.isUsable, now, stopping })
   await app.register(metricsRoute, metrics)
@@ -165,7 +165,8 @@ async function serveUnversioned(app: FastifyInstance, options: AppOptions): Prom
   const firstCalls = firstCallsOf(definition, options)
   await app.register(docs, { documents, baseUrl, firstCalls, clientId: options.docsClientId ?? null })
   if (options.console) await app.register(consolePages, options)
-  const paths = { documents: Object.keys(documents), resources: options.api ? resourcePaths(definition, lives) : {} }
+  const resources = options.api ? resourcePaths(definition, lifecycles) : {}
+  const paths = { documents: Object.keys(documents), resources }
   const has = { hasDiscovery: options.provider !== null, hasConsole: options.console === true }
   await app.register(home, { ...options.people, ...paths, ...has, version })
 }

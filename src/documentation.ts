@@ -14,11 +14,11 @@ import type { VersionStatus } from './versioning/version-of-path.ts'
  */
 export function documentation(
   definition: Definition,
-  lives: readonly VersionStatus[],
+  lifecycles: readonly VersionStatus[],
   about: { baseUrl: string; version: string },
 ): Record<string, DocumentOptions> {
   const common = commonFacts(definition)
-  const served = lives.filter(({ status, version }) => status !== 'retired' && definition.versions[version])
+  const served = lifecycles.filter(({ status, version }) => status !== 'retired' && definition.versions[version])
   const one = (life: VersionStatus | undefined) => ({
     ...common,
     ...about,

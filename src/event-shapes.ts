@@ -5,16 +5,19 @@ import type { EventShapes } from './webhooks/event-shapes.ts'
 import type { EventKinds } from './webhooks/event-types.ts'
 
 /** Returns the names of the versions that are served, oldest first. */
-export const servedVersions = ({ versions }: Pick<Definition, 'versions'>, lives: readonly VersionStatus[]): string[] =>
-  lives.filter(({ version, status }) => status !== 'retired' && versions[version]).map(({ version }) => version)
+export const servedVersions = (
+  { versions }: Pick<Definition, 'versions'>,
+  lifecycles: readonly VersionStatus[],
+): string[] =>
+  lifecycles.filter(({ version, status }) => status !== 'retired' && versions[version]).map(({ version }) => version)
 
 /**
  * Returns a function that finds the conversion of a stored event body to a version's field names; stored bodies use the
  * collection's field names. For a version that is no longer served, it uses the next served version or, if there is
  * none, the newest.
  */
-export function eventShapes(definition: Definition, lives: readonly VersionStatus[]): EventShapes {
-  const served = servedVersions(definition, lives)
+export function eventShapes(definition: Definition, lifecycles: readonly VersionStatus[]): EventShapes {
+  const served = servedVersions(definition, lifecycles)
   const followerOf = (version: string) => served.find((other) => numberOf(other) >= numberOf(version))
   const shapes = new Map(served.map((version) => [version, shapesOf(definition, version)]))
   return (type, version) => {

@@ -67,7 +67,7 @@ export type VersionOptions = Omit<CollectionOptions, 'factsOf' | 'newUuid' | 'co
     revocations?: RevocationEpoch
     operations: Operations
     /** All versions with their lifecycle status. */
-    lives: readonly VersionStatus[]
+    lifecycles: readonly VersionStatus[]
     limiter?: Limiter
     /** The id of this process in the table `nodes`. */
     nodeId?: string
@@ -90,7 +90,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
     feed.close()
   })
   const checkCallback = (url: string) => checkTarget(options.policy, url, options.lookup)
-  const registrable = servedVersions(definition, options.lives)
+  const registrable = servedVersions(definition, options.lifecycles)
   const roles = rolesOf(definition, options)
   const { factsOf, eventAccess, reportAccess } = rowAccess(definition, options)
   const files = { store: options.results, uploads: uploadSlots(options), downloads }
@@ -102,7 +102,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const accounts = accountRules(definition.users, { ...options, db: repeating })
   const db = actions.length + hooks.length > 0 ? accounts.db : repeating
   const code = serviceCode(definition.code, { ...shared, ...options.codeServices, db, all, accounts })
-  for (const { version, status } of options.lives) {
+  for (const { version, status } of options.lifecycles) {
     const served = status === 'retired' ? undefined : definition.versions[version]
     for (const prefix of served?.prefixes ?? []) {
       // Registers all routes of a prefix in one plugin, because a plugin for each group would slow down every start.
@@ -130,8 +130,8 @@ async function serveAdministration(
   at: Parameters<FastifyPluginAsyncTypebox>[0],
   options: VersionOptions & AccountRouteOptions & KeyRouteOptions,
 ): Promise<void> {
-  const { db, lives, limiter } = options
-  const versions = lives.map(({ version }) => version)
+  const { db, lifecycles, limiter } = options
+  const versions = lifecycles.map(({ version }) => version)
   await accountRoutes(at, options)
   await signingKeyRoutes(at, options)
   for (const routes of [clientRoutes, apiKeyRoutes, accessRoutes]) await routes(at, options)
@@ -159,8 +159,8 @@ function rolesOf({ users }: Definition, options: VersionOptions) {
 }
 
 /** Returns the first served version's list paths, by resource name. */
-export function resourcePaths({ versions }: Definition, lives: readonly VersionStatus[]): Record<string, string> {
-  const first = lives.find(({ version, status }) => status !== 'retired' && versions[version])
+export function resourcePaths({ versions }: Definition, lifecycles: readonly VersionStatus[]): Record<string, string> {
+  const first = lifecycles.find(({ version, status }) => status !== 'retired' && versions[version])
   const { prefixes: [prefix = ''] = [], collections = [] } = versions[first?.version ?? ''] ?? {}
   return Object.fromEntries(
     collections.map(({ declaration: { name, path } }) => [name, prefix + path] satisfies [string, string]),

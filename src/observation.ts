@@ -22,15 +22,15 @@ export interface ObservationOptions extends Omit<SamplerOptions, 'onError' | 'me
 
 interface CountingOptions extends Pick<Observation, 'onResponse'> {
   log: { access: WriteAccessLine }
-  lives: readonly VersionStatus[]
+  lifecycles: readonly VersionStatus[]
   metrics: Pick<Metrics, 'onResponse'>
   /** Called for every response from a deprecated version; `clientId` is null for an anonymous client. */
   countDeprecated: (version: string, clientId: string | null) => void
 }
 
 /** Returns a function that counts and records a response, and writes it to the access log. */
-export function counting({ log, onResponse, lives, countDeprecated, metrics }: CountingOptions): WriteAccessLine {
-  const deprecated = versionMatcher(lives, 'deprecated')
+export function counting({ log, onResponse, lifecycles, countDeprecated, metrics }: CountingOptions): WriteAccessLine {
+  const deprecated = versionMatcher(lifecycles, 'deprecated')
   return (line) => {
     metrics.onResponse(line)
     onResponse(line)

@@ -36,7 +36,7 @@ export const drainMs = 18_000
 
 interface Opening extends Stores {
   version: string
-  lives: VersionStatus[]
+  lifecycles: VersionStatus[]
   env: Readonly<Record<string, string | undefined>>
   log: Log
   metrics: Metrics
@@ -52,7 +52,7 @@ const hourMs = 3_600_000
 
 /** Opens the components that the HTTP service and the background worker share. */
 export async function openParts(config: Config, definition: Definition, opening: Opening) {
-  const { db, sealer, version, lives, log, metrics, onClose, thread, wall, monotonic } = opening
+  const { db, sealer, version, lifecycles, log, metrics, onClose, thread, wall, monotonic } = opening
   const revocations: RevocationEpoch = thread ? sharedRevocations(thread.memory) : { count: 0 }
   const closeLater = <Part extends { close: () => unknown }>(part: Part): Part => {
     onClose(part.close)
@@ -78,7 +78,7 @@ export async function openParts(config: Config, definition: Definition, opening:
   return {
     limits: await openLimits(config, now, opening),
     versionCounter: closeLater(versionCallCounter({ db, now, onError: onErrorOf('calls of deprecated versions') })),
-    ...{ definition, lives, shapes: eventShapes(definition, lives), policy, results },
+    ...{ definition, lifecycles, shapes: eventShapes(definition, lifecycles), policy, results },
     queue,
     ...openCode(definition, { ...opening, config, queue, now, random, factsOf, fetch, revocations }),
     kinds: reportKinds(definition),

@@ -10,7 +10,7 @@ import { drainMs, openParts } from './parts.ts'
 import { type Connections, withPort } from './serving/listeners.ts'
 import type { Stores } from './stores.ts'
 import type { ThreadContext } from './threads/context.ts'
-import { versionLives } from './version-lifecycle.ts'
+import { versionLifecycles } from './version-lifecycle.ts'
 import type { SenderOptions } from './webhooks/dispatch/http-client.ts'
 import type { WorkerOptions } from './worker.ts'
 
@@ -42,17 +42,17 @@ export interface Starting {
 /** Opens the components in order; they close in reverse order. */
 async function start(settings: Config, declared: Definition, { version, thread, connections, onClose }: Starting) {
   const config = await withPort(settings)
-  const lives = versionLives(declared, config.versions.plans)
+  const lifecycles = versionLifecycles(declared, config.versions.plans)
   const logs = openServiceLogs(config, { out: thread?.out ?? process.stdout, env: process.env, now: wall })
   for (const closer of [logs.flush, logRejections(logs.log)]) onClose(closer)
   const { log } = logs
   const others = thread ? { others: thread.others } : {}
-  const metrics = openMetrics({ version, versions: lives, monotonic, ofProcess: true, ...others })
+  const metrics = openMetrics({ version, versions: lifecycles, monotonic, ofProcess: true, ...others })
   const common = { version, log, metrics, onClose, thread }
   const { onCommit } = metrics
   const { definition, ...stores } = await openData(config, declared, { ...common, ...sharingOf(thread), onCommit })
   const given = { wall, monotonic, later, env: process.env }
-  const parts = await openParts(config, definition, { ...stores, ...given, ...common, lives })
+  const parts = await openParts(config, definition, { ...stores, ...given, ...common, lifecycles })
   watchComponents(config, metrics, { ...stores, ...parts, log })
   const opened = { ...stores, ...parts, ...given, metrics }
   const served =

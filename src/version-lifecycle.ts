@@ -7,17 +7,17 @@ import type { VersionStatus } from './versioning/version-of-path.ts'
  * Returns the lifecycle of every version, sorted by number. A version without a plan is active; a retired version need
  * not be defined. Throws `ConfigError` for plans that do not match the definition.
  */
-export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: VersionPlans): VersionStatus[] {
+export function versionLifecycles({ versions }: Pick<Definition, 'versions'>, plans: VersionPlans): VersionStatus[] {
   const names = [...new Set([...Object.keys(versions), ...Object.keys(plans)])].toSorted(
     (one, other) => numberOf(one) - numberOf(other),
   )
   const statusOf = (name: string) => plans[name]?.status ?? 'active'
   const newest = names.findLast((name) => statusOf(name) === 'active')
-  const lives = names.map((version): VersionStatus => {
+  const lifecycles = names.map((version): VersionStatus => {
     const { deprecatedAt = null, sunsetAt = null, successor = newest } = plans[version] ?? {}
     const status = statusOf(version)
     if (versions[version] === undefined && status !== 'retired') {
-      throw wrong(
+      throw invalidVersions(
         `only versions that the service defines (${Object.keys(versions).join(', ')}) or retired ones, not ${version}`,
       )
     }
@@ -28,8 +28,8 @@ export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: 
       bare: version === 'v1' ? bareSegments(versions.v1) : [],
     }
   })
-  for (const life of lives) assertSuccessor(life, lives)
-  return lives
+  for (const life of lifecycles) assertSuccessor(life, lifecycles)
+  return lifecycles
 }
 
 const numberOf = (name: string) => Number(name.slice(1))
@@ -41,15 +41,15 @@ const bareSegments = (v1: Definition['versions'][string] | undefined): string[] 
 /** Throws unless a deprecated or retired version's chain of successors leads to an active version. */
 function assertSuccessor(
   { version, status, successor }: VersionStatus,
-  lives: readonly VersionStatus[],
-  steps = lives.length,
+  lifecycles: readonly VersionStatus[],
+  steps = lifecycles.length,
 ): void {
   if (status === 'active') return
-  const next = lives.find((one) => one.version === successor)
+  const next = lifecycles.find((one) => one.version === successor)
   if (next === undefined || next.status === 'retired' || next.version === version || steps === 0) {
-    throw wrong(`a successor of ${version} that is not retired and leads to an active version`)
+    throw invalidVersions(`a successor of ${version} that is not retired and leads to an active version`)
   }
-  assertSuccessor(next, lives, steps - 1)
+  assertSuccessor(next, lifecycles, steps - 1)
 }
 
-const wrong = (expected: string) => new ConfigError(`PLINTH_VERSIONS is not valid: expected ${expected}`)
+const invalidVersions = (expected: string) => new ConfigError(`PLINTH_VERSIONS is not valid: expected ${expected}`)

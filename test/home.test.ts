@@ -4,7 +4,7 @@ import { collection, Line, service, Type } from '../src/plinth.ts'
 import type { Database } from '../src/storage/database.ts'
 import { type TestApp, testApp } from './support/app.ts'
 import { onSqlite } from './support/engines.ts'
-import { livesOf } from './support/lives.ts'
+import { lifecyclesOf } from './support/version-lifecycles.ts'
 
 const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8'
 
@@ -91,7 +91,7 @@ onSqlite((engine) => {
       const lineItems = collection({ path: '/line-items', noun: 'lineItem', body: Type.Object({ title: Line(1, 50) }) })
       const definition = service({ resources: [lineItems] })
       const plans = JSON.stringify({ v1: { status: 'retired', successor: 'v2' } })
-      const own = await testApp(db, { definition, lives: livesOf(plans, definition) })
+      const own = await testApp(db, { definition, lifecycles: lifecyclesOf(plans, definition) })
       const index = await own.send({ url: '/', scopes: null })
       assert.deepEqual(index.json().resources, { 'line-items': { href: '/v2/line-items' } })
       const page = await own.send({ url: '/', scopes: null, headers: { accept: browser } })

@@ -19,7 +19,8 @@ export interface Cluster {
   unexpectedExits: readonly string[]
 }
 
-/** Starts all programs of a cluster one after another, as soon as the previous one is ready; nginx comes last. */
+/** Starts all programs of a cluster one after another, each as soon as the previous one is ready; nginx comes
+ * last. */
 export async function startCluster(
   programs: Programs,
   { nodes: count, split }: Pick<ClusterOptions, 'nodes' | 'split'>,

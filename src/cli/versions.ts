@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import type { Config } from '../config/config.ts'
 import type { Definition } from '../definition/service.ts'
-import { versionLives } from '../version-lifecycle.ts'
+import { versionLifecycles } from '../version-lifecycle.ts'
 import { readVersionCalls } from '../versioning/call-counts.ts'
 import { versionViews } from '../versioning/routes.ts'
 import { aligned, print, printJson, withStores } from './print.ts'
@@ -19,10 +19,10 @@ export function versionsCommand(configuration: () => Config, definition: () => P
     .description(about)
     .option('--json', 'print JSON')
     .action(async ({ json = false }: { json?: boolean }) => {
-      const lives = versionLives(await definition(), configuration().versions.plans)
+      const lifecycles = versionLifecycles(await definition(), configuration().versions.plans)
       await withStores(configuration)(async ({ db }) => {
-        const versions = lives.map(({ version }) => version)
-        const views = versionViews(lives, await readVersionCalls(db, versions))
+        const versions = lifecycles.map(({ version }) => version)
+        const views = versionViews(lifecycles, await readVersionCalls(db, versions))
         if (json) return printJson(views)
         for (const line of [...tableOf(views), ...views.flatMap(callersOf)]) print(line)
       })

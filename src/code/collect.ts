@@ -75,7 +75,7 @@ export function codeErrors(code: unknown, declarations: readonly Declaration[]):
       'action',
       collected.actions.map(({ of, name, isOfRow }) => `${of.path}${isOfRow ? '/{id}' : ''}/${name}`),
     ),
-    // A schedule runs as jobs with its name, so it must not share its name with a job.
+    // Each run of a schedule is a job with the schedule's name, so a job must have another name.
     ...duplicateErrors(
       'job or schedule',
       [...collected.jobs, ...collected.schedules].map(({ name }) => name),

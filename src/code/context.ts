@@ -27,7 +27,7 @@ export interface ContextParts {
 
 /** One run of the author's code. */
 export interface CodeRun {
-  /** The name of the code, such as `creating of /invoices`. */
+  /** Identifies the hook, action or job in messages, such as `creating of /invoices` for a hook. */
   label: string
   /** The current transaction or, outside a transaction, functions that run reads and writes. */
   place: TransactionScope

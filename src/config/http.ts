@@ -26,7 +26,7 @@ export const httpSettings = ({ production, plain }: Profile) => ({
   ),
   drainSeconds: named(
     'PLINTH_DRAIN',
-    integer(0, 15, production ? 5 : 1, 'Seconds that a stopping service still accepts requests'),
+    integer(0, 15, production ? 5 : 1, 'Seconds for which a stopping service continues to accept requests'),
   ),
   maxConnections: named('PLINTH_MAX_CONNECTIONS', integer(1, 1_000_000, 2_000, 'Open connections of this process')),
   maxConnectionsPerAddress: named(

@@ -21,7 +21,7 @@ const isVersion = (value: unknown): boolean => typeof value === 'string' && /^v(
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Defines a JSON object with the lifecycle of each version. `versionLives` checks that the versions exist. */
+/** Defines a JSON object with the lifecycle of each version. `versionLifecycles` checks that the versions exist. */
 const versionPlans = (about: string): Setting<VersionPlans> => ({
   parse: (text) => {
     const value = parsed(text)

@@ -18,7 +18,7 @@ export interface ConsoleOptions extends ConsoleClient {
   /** Returns random bytes, for the nonce of each page. */
   random: (size: number) => Uint8Array
   definition: Pick<Definition, 'versions'>
-  lives: readonly VersionStatus[]
+  lifecycles: readonly VersionStatus[]
 }
 
 /** The folder that `npm run build` writes. */
@@ -50,10 +50,10 @@ const about = (operationId: string, summary: string, type: string) => ({
  * The page uses only the public API, in the newest active version. Responds with 404 if there is no build or no client.
  */
 export const consolePages: FastifyPluginAsync<ConsoleOptions> = async (app, options) => {
-  const { random, definition, lives, consoleClientId } = options
+  const { random, definition, lifecycles, consoleClientId } = options
   const files = await listed()
   const template = files.size > 0 ? await readFile(new URL('index.html', built), 'utf8') : null
-  const page = template?.replace(prefixPlaceholder, newestPrefix(definition, lives)) ?? null
+  const page = template?.replace(prefixPlaceholder, newestPrefix(definition, lifecycles)) ?? null
   const schema = about('readConsole', 'The console, as a page for browsers', 'text/html')
   const config = { scope: 'public', cache: 'none', headers: ['Content-Security-Policy'] } as const
   const sendPage = (reply: FastifyReply) => {
@@ -84,8 +84,8 @@ export const consolePages: FastifyPluginAsync<ConsoleOptions> = async (app, opti
 }
 
 /** Returns the path prefix of the newest active version, such as `/v2`. The prefix of v1 is empty. */
-function newestPrefix({ versions }: ConsoleOptions['definition'], lives: readonly VersionStatus[]): string {
-  const newest = lives.findLast(({ version, status }) => status === 'active' && versions[version])
+function newestPrefix({ versions }: ConsoleOptions['definition'], lifecycles: readonly VersionStatus[]): string {
+  const newest = lifecycles.findLast(({ version, status }) => status === 'active' && versions[version])
   return versions[newest?.version ?? '']?.prefixes[0] ?? ''
 }
 

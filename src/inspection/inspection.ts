@@ -87,11 +87,11 @@ export function inspection<Input, Result>(options: InspectionOptions<Input, Resu
 }
 
 const inProgress = () =>
-  new Problem('CHECK_IN_PROGRESS', 'A node is making this check now', { headers: { 'retry-after': '5' } })
+  new Problem('CHECK_IN_PROGRESS', 'A node is already running this check', { headers: { 'retry-after': '5' } })
 
 function viewOf<Result>({ leaseUntil, ...state }: Stored<Result>, nowMs: number): InspectionView<Result> {
   if (state.status !== 'running' || leaseUntil > iso(nowMs)) return state
-  return { ...state, status: 'failed', error: 'The process that made the check has ended' }
+  return { ...state, status: 'failed', error: 'The process that ran the check has ended' }
 }
 
 /** Replaces the stored state if it is still `before`; returns whether it was replaced. */

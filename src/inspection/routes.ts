@@ -29,13 +29,13 @@ const RunView = (outcome: Record<string, TSchema>) =>
   Type.Object({
     status: Type.String({
       enum: ['never', 'running', 'completed', 'failed'],
-      description: '`completed`: the check was made, whatever it found. `failed`: it could not be made',
+      description: '`completed`: the check ran, whatever its result. `failed`: it could not run',
       examples: ['completed'],
     }),
-    node: Type.Optional(Type.String({ description: 'The node that makes it', examples: ['node-a 4242'] })),
+    node: Type.Optional(Type.String({ description: 'The node that runs it', examples: ['node-a 4242'] })),
     startedAt: Instant('When it began'),
     finishedAt: Instant('When it ended'),
-    error: Type.Optional(Type.String({ description: 'Why it could not be made', examples: ['The disk is full'] })),
+    error: Type.Optional(Type.String({ description: 'Why it could not run', examples: ['The disk is full'] })),
     ...outcome,
   })
 
@@ -101,12 +101,20 @@ export const inspectionRoutes: FastifyPluginAsyncTypebox<InspectionRoutesOptions
 
 function healthRoutes(app: App, { db, inspections: { health } }: InspectionRoutesOptions): void {
   const View = RunView({ report: Type.Optional(HealthView) })
-  const starting = { tags, operationId: 'startHealthExamination', summary: 'Make all checks, also those of all data' }
+  const starting = {
+    tags,
+    operationId: 'startHealthExamination',
+    summary: 'Run all checks, including those that read all data',
+  }
   const config = { scope: 'admin', cache: 'none', problems } as const
   app.post(healthPath, { config, schema: { ...starting, response: { 202: View } } }, (request, reply) =>
     accept({ db, check: health, input: null, path: app.prefix + healthPath }, request, reply),
   )
-  const reading = { tags, operationId: 'readHealthExamination', summary: 'Read the last checks of all data' }
+  const reading = {
+    tags,
+    operationId: 'readHealthExamination',
+    summary: 'Read the result of the last run of all checks',
+  }
   const reads = { scope: 'admin', cache: 'none' } as const
   app.get(healthPath, { config: reads, schema: { ...reading, response: { 200: View } } }, async () => {
     const { result, ...state } = await health.read()

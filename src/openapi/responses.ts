@@ -183,7 +183,7 @@ export function describedBy(route: Route): string {
     [query.cursor !== undefined, 'Paginated: `Link` has the next and previous page.'],
     [Boolean(config.fields), '`fields` selects members of the response.'],
     [isChange(route), 'With `If-Match`, fails with 412 if the resource has changed.'],
-    // Last-Event-ID is not declared as a parameter: generated functions would require it although they cannot read
+    // Last-Event-ID is not declared as a parameter: generated clients would require it, although they cannot read
     // streams.
     [Boolean(config.streams), 'With `Accept: text/event-stream`, sends changes; `Last-Event-ID` resumes.'],
     [acceptsKeys(route), 'Safe to retry with an `Idempotency-Key`.'],

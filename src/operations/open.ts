@@ -9,7 +9,7 @@ import type { Log } from '../logging/entries.ts'
 import { cachedRead } from '../metrics/cached-read.ts'
 import type { Database } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
-import { tableSizesAside } from '../storage/table-sizes.ts'
+import { tableSizesInThread } from '../storage/table-sizes.ts'
 import type { Operations } from './routes.ts'
 import { measureStorage } from './storage.ts'
 
@@ -43,7 +43,7 @@ export function openOperations(options: OperationsOptions) {
   const onErrorOf = (what: string) => (err: unknown) => log.error({ what, err }, 'background work failed')
   const cached = <Value>(what: string, freshMs: number, limitMs: number, read: () => Promise<Value>) =>
     cachedRead({ read, freshMs, limitMs, monotonic, later, onError: onErrorOf(what) })
-  const tableSizes = cached('table sizes', 5 * minuteMs, 2_000, () => tableSizesAside(db))
+  const tableSizes = cached('table sizes', 5 * minuteMs, 2_000, () => tableSizesInThread(db))
   const clocks = { now: wall, databaseNow: async () => now() }
   const readHealth = healthReader({ ...options, ...clocks, tableSizes, onError: onErrorOf('health') })
   const measuring = { config, dataDir, tableSizes, now }

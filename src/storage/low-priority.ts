@@ -9,7 +9,7 @@ const thread = '/proc/thread-self'
 
 /**
  * Lowers the scheduling priority of the calling thread, so that requests wait less for a core when all cores are busy.
- * Does nothing on other systems than Linux.
+ * Does nothing on systems other than Linux.
  */
 export function lowerPriority(): void {
   if (!existsSync(thread)) return

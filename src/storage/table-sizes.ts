@@ -31,5 +31,5 @@ export async function tableSizes(
 }
 
 /** Like `tableSizes`, but reads a SQLite file in another thread, so that requests do not wait. */
-export const tableSizesAside = (db: Pick<Database, 'read' | 'engine' | 'scan'>): Promise<TableSize[]> =>
+export const tableSizesInThread = (db: Pick<Database, 'read' | 'engine' | 'scan'>): Promise<TableSize[]> =>
   tableSizes(db, (query) => db.scan(query, { account: 'table sizes' }))

@@ -23,7 +23,7 @@ import { rowAccess } from '../row-access.ts'
 import { sealer } from '../storage/encryption.ts'
 import { migrate } from '../storage/migrate.ts'
 import { openDatabase } from '../storage/open.ts'
-import { versionLives } from '../version-lifecycle.ts'
+import { versionLifecycles } from '../version-lifecycle.ts'
 import { defaultEndpointLimits } from '../webhooks/queue/endpoint-queue.ts'
 import { webhookKeys } from '../webhooks/secrets.ts'
 import { type StartedWork, startWork } from '../worker.ts'
@@ -78,13 +78,13 @@ async function openTestParts(options: TestAppOptions, wakes: EventEmitter, onClo
   })
   const env = { PLINTH_DATA_DIR: folder }
   const config = readConfig(env)
-  const lives = versionLives(definition, {})
-  const metrics = openMetrics({ version, versions: lives, monotonic, ofProcess: false })
+  const lifecycles = versionLifecycles(definition, {})
+  const metrics = openMetrics({ version, versions: lifecycles, monotonic, ofProcess: false })
   const log: Log = { info: () => {}, warn: () => {}, error: (fields) => onError('err' in fields ? fields.err : fields) }
   const common = { ...options, db, queue, sealer: seal, random: randomBytes, monotonic, env, config, metrics, log }
   const access = rowAccess(definition, { db, now, givenClaims: callers.givenClaims })
   return {
-    ...{ ...common, ...access, definition, lives, folder, givenClaims: callers.givenClaims },
+    ...{ ...common, ...access, definition, lifecycles, folder, givenClaims: callers.givenClaims },
     ...openCode(definition, { ...common, ...access, thread: null, revocations: { count: 0 } }),
     ...{ results: folderResults(folder), kinds: reportKinds(definition), webhookKeys: await webhookKeys(db, seal) },
   }
@@ -111,11 +111,11 @@ const shared = (wakes: EventEmitter) => ({
 type Parts = Awaited<ReturnType<typeof openTestParts>>
 
 function startTestWork(parts: Parts, onClose: OnClose): StartedWork {
-  const { config, definition, lives, folder, outbox, db, onError } = parts
+  const { config, definition, lifecycles, folder, outbox, db, onError } = parts
   const started: StartedWork[] = []
   const stop = startWork({
     ...parts,
-    ...{ shapes: eventShapes(definition, lives), sender: outbox.sender, version, jitter: () => 0.5 },
+    ...{ shapes: eventShapes(definition, lifecycles), sender: outbox.sender, version, jitter: () => 0.5 },
     ...{ produce: renderInThread({ databaseUrl: db.url, resultsUrl: `file:${folder}` }), pdfFont: null },
     ...{ lanes: defaultEndpointLimits, callMs: stopMs, schedule: config.webhooks.schedule, maxWaiting: 100_000 },
     ...{ resultSeconds: monthSeconds, taskSeconds: monthSeconds, auditMonths: null },

@@ -7,7 +7,7 @@ import { nodeClock } from '../nodes/node-clock.ts'
 import { addNode, openData } from '../nodes/open.ts'
 import { refusePortInUse, withPort } from '../serving/listeners.ts'
 import { serverCertificates } from '../tls/certificates.ts'
-import { versionLives } from '../version-lifecycle.ts'
+import { versionLifecycles } from '../version-lifecycle.ts'
 import { threadMemory } from './memory.ts'
 import type { ThreadRole } from './messages.ts'
 import { startThreads } from './supervisor.ts'
@@ -31,7 +31,7 @@ async function start(
 ) {
   const config = await withPort(settings)
   // Every thread reads the plans of the versions. An error in them must be reported before any file is created.
-  versionLives(declared, config.versions.plans)
+  versionLifecycles(declared, config.versions.plans)
   const roles = rolesOf(config)
   const logs = openServiceLogs(config, { out: process.stdout, env: process.env, now: wall })
   onClose(logs.flush)

@@ -5,7 +5,7 @@ import { successorLink, successorPath, type VersionStatus, versionMatcher } from
 
 export interface DeprecationOptions {
   /** All versions with their lifecycle status. If no version is deprecated, the plugin adds no hook. */
-  lives: readonly VersionStatus[]
+  lifecycles: readonly VersionStatus[]
 }
 
 /**
@@ -13,8 +13,8 @@ export interface DeprecationOptions {
  * contract), `Sunset` (RFC 8594) and a `Link` to the same path in the successor (RFC 5829).
  */
 export const deprecation = fastifyPlugin<DeprecationOptions>(
-  async (app, { lives }) => {
-    const announce = announceDeprecation(lives)
+  async (app, { lifecycles }) => {
+    const announce = announceDeprecation(lifecycles)
     if (announce === undefined) return
     app.addHook('onRequest', (request, reply, done) => {
       announce(request, reply)
@@ -27,10 +27,10 @@ export const deprecation = fastifyPlugin<DeprecationOptions>(
 /**
  * Creates the function that adds the headers to deprecated versions' responses; undefined if no version is deprecated.
  */
-export function announceDeprecation(lives: readonly VersionStatus[]) {
-  const matchVersion = versionMatcher(lives, 'deprecated')
+export function announceDeprecation(lifecycles: readonly VersionStatus[]) {
+  const matchVersion = versionMatcher(lifecycles, 'deprecated')
   if (matchVersion === undefined) return undefined
-  const headers = new Map(lives.map((life) => [life, headersOf(life)]))
+  const headers = new Map(lifecycles.map((life) => [life, headersOf(life)]))
   return ({ raw }: Pick<FastifyRequest, 'raw'>, reply: FastifyReply): void => {
     const match = matchVersion(raw.url as string)
     if (match === undefined) return

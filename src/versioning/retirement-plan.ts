@@ -39,7 +39,7 @@ interface RetiredWebhook {
 
 export interface PlanOptions {
   db: Database
-  lives: readonly VersionStatus[]
+  lifecycles: readonly VersionStatus[]
   now: () => number
 }
 
@@ -47,13 +47,13 @@ export interface PlanOptions {
  * Returns what would stop working if a version were retired; undefined if there is no such version. Changes nothing.
  */
 export async function retirementPlan(
-  { db, lives, now }: PlanOptions,
+  { db, lifecycles, now }: PlanOptions,
   version: string,
   requester: ScanRequester,
 ): Promise<RetirementPlan | undefined> {
-  const life = lives.find((one) => one.version === version)
+  const life = lifecycles.find((one) => one.version === version)
   if (life === undefined) return undefined
-  const successor = life.successor ?? lives.findLast((one) => one !== life && one.status === 'active')?.version
+  const successor = life.successor ?? lifecycles.findLast((one) => one !== life && one.status === 'active')?.version
   const [calls, webhooks] = [await readVersionCalls(db, [version]), await webhooksOf(db, version, requester)]
   const isCounted = life.status === 'deprecated'
   const clients = isCounted ? calls : []
@@ -63,7 +63,7 @@ export async function retirementPlan(
   ])
   return {
     ...{ version, status: life.status, unprefixed: life.bare.length > 0 },
-    ...(successor !== undefined && { successor, setting: settingFor(lives, life, successor) }),
+    ...(successor !== undefined && { successor, setting: settingFor(lifecycles, life, successor) }),
     ...(isCounted && life.deprecatedAt !== null && { countedSince: life.deprecatedAt }),
     clients: clients.map(({ version: _, ...call }) => ({ ...call, ...named('name', nameOf(call.clientId ?? '')) })),
     webhooks: webhooks.map((webhook) => ({ ...webhook, ...named('ownerName', nameOf(webhook.ownerClient)) })),
@@ -120,8 +120,8 @@ async function countResults(
 }
 
 /** Returns the value of PLINTH_VERSIONS that also retires this version. */
-function settingFor(lives: readonly VersionStatus[], retired: VersionStatus, successor: string): string {
-  const plans = lives.flatMap((life) => {
+function settingFor(lifecycles: readonly VersionStatus[], retired: VersionStatus, successor: string): string {
+  const plans = lifecycles.flatMap((life) => {
     const { version, deprecatedAt, sunsetAt } = life
     const status = life === retired ? 'retired' : life.status
     if (status === 'active') return []

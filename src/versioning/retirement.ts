@@ -8,9 +8,9 @@ import { successorLink, successorPath, type VersionStatus, versionMatcher } from
  * Responds with 410 to every request to a retired version, regardless of the method and the caller. A Link refers to
  * the same path in the successor (RFC 9110 §15.5.11). Runs after `requestIntegrity`, which rejects ambiguous requests.
  */
-export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
-  async (app, { lives }) => {
-    const gone = retiredProblem(lives)
+export const retirement = fastifyPlugin<{ lifecycles: readonly VersionStatus[] }>(
+  async (app, { lifecycles }) => {
+    const gone = retiredProblem(lifecycles)
     if (gone === undefined) return
     app.addHook('onRequest', ({ raw }, _reply, done) => done(gone(raw.url as string)))
   },
@@ -21,8 +21,10 @@ export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
  * Creates the function that returns a 410 problem for request targets in retired versions, and undefined for all
  * others. Returns undefined if no version is retired.
  */
-export function retiredProblem(lives: readonly VersionStatus[]): ((target: string) => Problem | undefined) | undefined {
-  const matchVersion = versionMatcher(lives, 'retired')
+export function retiredProblem(
+  lifecycles: readonly VersionStatus[],
+): ((target: string) => Problem | undefined) | undefined {
+  const matchVersion = versionMatcher(lifecycles, 'retired')
   if (matchVersion === undefined) return undefined
   return (target) => {
     const match = matchVersion(target)
@@ -36,8 +38,8 @@ function refusal({ version, successor }: VersionStatus, path: string | null): Pr
 }
 
 /** Returns a function that applies the version policies to requests that the router could not parse. */
-export function versionRefusals(lives: readonly VersionStatus[]) {
-  const [deprecated, gone] = [announceDeprecation(lives), retiredProblem(lives)]
+export function versionRefusals(lifecycles: readonly VersionStatus[]) {
+  const [deprecated, gone] = [announceDeprecation(lifecycles), retiredProblem(lifecycles)]
   return (request: FastifyRequest, reply: FastifyReply): Problem | undefined => {
     deprecated?.(request, reply)
     return gone?.(request.url)

@@ -20,7 +20,7 @@ export interface VersionCallCount {
 export interface VersionListOptions {
   db: Database
   now: () => number
-  lives: readonly VersionStatus[]
+  lifecycles: readonly VersionStatus[]
   /** Returns the callers of each version since it was deprecated, most recent first. */
   calls: () => Promise<readonly VersionCallCount[]>
 }
@@ -105,7 +105,7 @@ export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async 
   })
   const schema = { ...about, querystring, response: { 200: Type.Array(VersionView) } }
   const config = { scope: 'admin', cache: 'private', fields: true } as const
-  app.get('/api/versions', { config, schema }, async () => versionViews(options.lives, await options.calls()))
+  app.get('/api/versions', { config, schema }, async () => versionViews(options.lifecycles, await options.calls()))
   const ofPlan = {
     tags: ['administration'],
     operationId: 'planRetirement',
@@ -116,7 +116,7 @@ export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async 
   app.get('/api/versions/:version/retirement', { config, schema: planSchema }, async (request, reply) => {
     const plan = await retirementPlan(options, request.params.version, requesterOf(request, reply))
     if (plan !== undefined) return plan
-    const known = options.lives.map(({ version }) => version).join(', ')
+    const known = options.lifecycles.map(({ version }) => version).join(', ')
     throw new Problem('RESOURCE_NOT_FOUND', `There is no such version; use one of ${known}`)
   })
 }
@@ -124,8 +124,8 @@ export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async 
 const withoutVersion = ({ clientId, calls, lastCallAt }: VersionCallCount) => ({ clientId, calls, lastCallAt })
 
 /** Returns each version with its callers; omits null members. */
-export function versionViews(lives: readonly VersionStatus[], calls: readonly VersionCallCount[]) {
-  return lives.map(({ version, status, deprecatedAt, sunsetAt, successor }) => ({
+export function versionViews(lifecycles: readonly VersionStatus[], calls: readonly VersionCallCount[]) {
+  return lifecycles.map(({ version, status, deprecatedAt, sunsetAt, successor }) => ({
     ...{ version, status },
     ...(deprecatedAt !== null && { deprecatedAt }),
     ...(sunsetAt !== null && { sunsetAt }),

@@ -32,11 +32,11 @@ const parts = /^(?:https?:\/\/[^/?#]*)?\/([^/?#]*)([^?#]*)/i
 
 /** Returns a matcher for the versions with a given status; undefined if there are none. */
 export function versionMatcher(
-  lives: readonly VersionStatus[],
+  lifecycles: readonly VersionStatus[],
   status: VersionStatus['status'],
 ): VersionMatcher | undefined {
   const ofSegment = new Map<string, { life: VersionStatus; isBare: boolean }>()
-  for (const life of lives.filter((one) => one.status === status)) {
+  for (const life of lifecycles.filter((one) => one.status === status)) {
     ofSegment.set(life.version, { life, isBare: false })
     for (const segment of life.bare) ofSegment.set(segment, { life, isBare: true })
   }

@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.equal((await read(more.service, id)).body.tenant, 'north')
     })
 
-    it('make the service fail to start if a field is no longer declared', async () => {
+    it('prevent the start if a field is no longer declared', async () => {
       await start(extended({ tenant: Line(1, 40) }))
       const message = /\/users: the field tenant is no longer declared, but users still has its column/
       await assert.rejects(start(builtIn), message)
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.deepEqual([name, tenant, createdBy], ['Eve', 'north', undefined])
     })
 
-    it('get no new columns if the service does not serve /users', async () => {
+    it('add no columns if the service does not serve /users', async () => {
       const notes = plainCollection({ path: '/notes', noun: 'note', body: Type.Object({ title: Title }) })
       const { done } = await start(plainService({ resources: [notes] }))
       assert.ok(!done.some((statement) => /"users"/.test(statement)))

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import { ending } from '../support/lives.ts'
 import { eventually, type RealService, realService } from '../support/service.ts'
+import { ending } from '../support/version-lifecycles.ts'
 import { ended, killAll, newPlace, plinth } from './support.ts'
 
 const sunset = 'Wed, 01 Dec 2027 00:00:00 GMT'

@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       assert.match(String((fault?.cause as Error | undefined)?.stack), /hooks\.test\.ts:\d+/)
     })
 
-    it('publish the event that they emit, and only one created event for a row that they change on creation', async () => {
+    it('publish their own events, and a single created event for a row that they change during its creation', async () => {
       const webhook = { event: 'task.*', callbackUrl: 'http://127.0.0.1:9/' }
       const made = await send('POST', '/api/webhooks', webhook)
       assert.equal(made.statusCode, 201, made.body)

@@ -246,7 +246,7 @@ const rows: Record<string, Row> = {
     ].map((text) => [text, /origins such as https:\/\/app\.example\.com .*is none\)$/]),
   },
   PLINTH_ACCESS_TOKEN_TTL: { key: 'oauth.accessTokenSeconds', development: 900, ...integer(60, 86_400) },
-  // test/version-lives.test.ts covers all rejected plans.
+  // test/version-lifecycle.test.ts covers all rejected plans.
   PLINTH_VERSIONS: {
     key: 'versions.plans',
     development: {},
@@ -503,9 +503,9 @@ describe('readConfig', () => {
   for (const [name, values] of Object.entries(guessable)) {
     it(`${name} is reported if it is easy to guess, but not if it is random`, () => {
       const others = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: random('hex') }
-      const told = (value: string) => guessableSecrets(readConfig({ ...others, [name]: value }))
-      for (const value of values) assert.deepEqual(told(value), [name], value)
-      for (let turn = 0; turn < 1_000; turn++) assert.deepEqual(told(random(turn % 2 ? 'hex' : 'base64')), [])
+      const weakIn = (value: string) => guessableSecrets(readConfig({ ...others, [name]: value }))
+      for (const value of values) assert.deepEqual(weakIn(value), [name], value)
+      for (let turn = 0; turn < 1_000; turn++) assert.deepEqual(weakIn(random(turn % 2 ? 'hex' : 'base64')), [])
     })
   }
 

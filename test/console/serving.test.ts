@@ -6,7 +6,7 @@ import { builtIn } from '../../src/catalog/service.ts'
 import type { Version } from '../../src/definition/version.ts'
 import { appOn, type TestApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
-import { livesOf } from '../support/lives.ts'
+import { lifecyclesOf } from '../support/version-lifecycles.ts'
 
 const file = (name: string) => readFileSync(new URL(`../../console/dist/${name}`, import.meta.url))
 const [, script = ''] = /src="\/console\/(assets\/[^"]+\.js)"/.exec(file('index.html').toString()) ?? []
@@ -15,9 +15,9 @@ onSqlite((engine) => {
   describe('the console', () => {
     const on = appOn(engine, { console: true })
     const off = appOn(engine)
-    const retired = appOn(engine, { console: true, lives: livesOf('{"v1":{"status":"retired"}}') })
+    const retired = appOn(engine, { console: true, lifecycles: lifecyclesOf('{"v1":{"status":"retired"}}') })
     const ended = { status: 'deprecated', deprecatedAt: '2026-09-01', sunsetAt: '2027-09-01', successor: 'v1' }
-    const withdrawn = appOn(engine, { console: true, lives: livesOf(JSON.stringify({ v2: ended })) })
+    const withdrawn = appOn(engine, { console: true, lifecycles: lifecyclesOf(JSON.stringify({ v2: ended })) })
     const { v1 } = builtIn.versions
     const single = appOn(engine, { console: true, definition: { ...builtIn, versions: { v1: v1 as Version } } })
     const taken = appOn(engine, { console: true, consoleClientId: null })

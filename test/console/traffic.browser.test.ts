@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('show how long requests are kept if an id is not found', async () => {
+    it('if a request id is not found, say how long requests are kept', async () => {
       await using({ expected: /404/ }, async ({ page }) => {
         await asAdmin(page, '/requests/no-such-request')
         await page.getByText(/Requests are kept for 24 hours/).waitFor()

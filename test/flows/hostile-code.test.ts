@@ -103,7 +103,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('201 for a write after all these faults', async () => {
+      it('201 for a write after the faults above', async () => {
         assert.equal(await faulty.post('last'), 201)
       })
     })

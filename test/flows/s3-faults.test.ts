@@ -7,7 +7,7 @@ import { eventually, type RealService, realService } from '../support/service.ts
 
 const timeout = 300_000
 
-describe('faults of S3 and its network (F-S3)', {
+describe('S3 and network faults (F-S3)', {
   skip: s3Missing || process.env.TEST_S3_URL !== undefined,
 }, () => {
   let s3: Awaited<ReturnType<typeof s3Server>>

@@ -179,7 +179,7 @@ describe('errors', () => {
     ]
     for (const accept of ['application/problem+json', 'application/json']) {
       for (const url of ['/thing', '/sync']) {
-        it(`reveals no internals for any value thrown at ${url}, as ${accept}`, async () => {
+        it(`reveals no internals for any value thrown by the handler of ${url}, as ${accept}`, async () => {
           for (const error of internals()) {
             const answer = await fail(error, accept, url)
             assert.equal(answer.statusCode, 500, String(error))

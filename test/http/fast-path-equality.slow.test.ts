@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import fc from 'fast-check'
 import { onSqlite } from '../support/engines.ts'
-import { ending, livesOf } from '../support/lives.ts'
 import { type ServicePair, servicePair } from '../support/service-pair.ts'
+import { ending, lifecyclesOf } from '../support/version-lifecycles.ts'
 
 /** Set SEED to reproduce a failed run. */
 const seed = Number(process.env.SEED ?? 20_261_123)
@@ -221,7 +221,7 @@ const cases = {
     minShare: 0.3,
   },
   'a deprecated and a retired version': {
-    settings: { lives: livesOf(ending), rules: { general: { calls: 5_000, seconds: 60 } } },
+    settings: { lifecycles: lifecyclesOf(ending), rules: { general: { calls: 5_000, seconds: 60 } } },
     minShare: 0.2,
   },
 }

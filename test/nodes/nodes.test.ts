@@ -98,7 +98,7 @@ describe('a node that starts while another is running', () => {
     )
   })
 
-  it('ignores settings that only its own release or only the other node’s release compares', () => {
+  it('ignores settings that only one of the two releases compares', () => {
     const { PLINTH_VERSIONS: _, ...settings } = JSON.parse(other.settings)
     const older = { ...other, settings: JSON.stringify({ ...settings, PLINTH_UNKNOWN: 'x' }) }
     assert.deepEqual(checkAgreement(factsOf(), [older]), [])
@@ -212,7 +212,7 @@ forEachEngine((engine) => {
         await emptied()
       })
 
-      it('a process may have a different base URL than a lost process, or than a killed one on the same machine', async () => {
+      it('a process may have a different base URL than one whose heartbeat has expired, or than a killed one on the same machine', async () => {
         await added('nod_lost', startMs - 40_001)
         await added('nod_killed', startMs, { ...factsOf(), hostname: hostname(), pid: 2 ** 22 + 1 })
         const node = await register(service.db, factsOf({ PLINTH_BASE_URL: 'https://other.test' }))

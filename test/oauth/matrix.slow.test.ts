@@ -274,7 +274,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('T-JWT-10 but 400 for a token in both the header and the query', async () => {
+    it('T-JWT-10 400 instead for a token in both the header and the query', async () => {
       const response = await send('GET', `/users?access_token=${tokens.owner}`, tokens.owner)
       assert.deepEqual([response.statusCode, response.json().errorCode], [400, 'INVALID_INPUT'])
       assert.match(String(response.headers['www-authenticate']), /error="invalid_request"/)

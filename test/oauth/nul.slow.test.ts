@@ -25,13 +25,13 @@ forEachEngine((engine) => {
   }
 
   describe('U+0000, which cannot be stored', () => {
-    it('400 as a client_id at the authorization endpoint', async () => {
+    it('400 if it is the client_id at the authorization endpoint', async () => {
       const { statusCode, body } = await auth.send('/oauth/authorize?client_id=a%00b&response_type=code')
       await body.dump()
       assert.equal(statusCode, 400)
     })
 
-    it('401 invalid_client as a client_id at the token endpoint', async () => {
+    it('401 invalid_client if it is the client_id at the token endpoint', async () => {
       const fields = { grant_type: 'client_credentials', client_id: nul, client_secret: nul }
       const { status, text } = await auth.postForm('/oauth/token', fields)
       assert.deepEqual([status, JSON.parse(text).error], [401, 'invalid_client'])

@@ -370,8 +370,8 @@ onSqlite((engine) => {
     /** Headers for message framing and content coding, which operations do not declare. */
     const framing = /^(content-(type|length|encoding)|transfer-encoding|date|connection|keep-alive)$/
 
-    function checkAnswer(answer: Answer, told: Json, isNarrowed: boolean) {
-      const { content, headers = {}, description } = documented.resolve(told)
+    function checkAnswer(answer: Answer, described: Json, isNarrowed: boolean) {
+      const { content, headers = {}, description } = documented.resolve(described)
       const known = [...Object.keys(headers), ...everywhere.headers].map((name) => name.toLowerCase())
       const unknown = Object.keys(answer.headers).filter((name) => !framing.test(name) && !known.includes(name))
       assert.deepEqual(unknown, [], 'headers that are not documented')

@@ -5,7 +5,7 @@ import { builtIn } from '../../src/catalog/service.ts'
 import { documentation, everywhere } from '../../src/documentation.ts'
 import { documentOf } from '../../src/openapi/document.ts'
 import type { Database } from '../../src/storage/database.ts'
-import { versionLives } from '../../src/version-lifecycle.ts'
+import { versionLifecycles } from '../../src/version-lifecycle.ts'
 import { testApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 import { baseUrl, type Documented, documentedApp, type Json, methods } from '../support/openapi.ts'
@@ -65,20 +65,20 @@ onSqlite((engine) => {
       const programs = documented.live.filter((route) => !route.isForBrowsers)
       assert.ok(documented.live.length - programs.length > 10)
       const routes = programs.map(({ method, path }) => `${method} ${path.replace(/^\/v\d+\//, '/')}`)
-      const told = operations().map(({ path, method }) => `${method.toUpperCase()} ${path}`)
-      assert.deepEqual(told.sort(), [...new Set(routes)].sort())
+      const listed = operations().map(({ path, method }) => `${method.toUpperCase()} ${path}`)
+      assert.deepEqual(listed.sort(), [...new Set(routes)].sort())
     })
 
     it('of a version covers exactly the live routes of that version', async () => {
       for (const version of ['v1', 'v2']) {
         const { paths, servers } = (await service.send({ url: `/${version}/openapi.json`, scopes: null })).json()
         assert.deepEqual(servers, [{ url: `${baseUrl}/${version}` }])
-        const told = Object.entries<Json>(paths).flatMap(([path, item]) =>
+        const listed = Object.entries<Json>(paths).flatMap(([path, item]) =>
           Object.keys(item).map((method) => `${method.toUpperCase()} /${version}${path}`),
         )
         const live = documented.live.filter(({ path }) => path.startsWith(`/${version}/`))
-        assert.deepEqual(told.sort(), live.map(({ method, path }) => `${method} ${path}`).sort())
-        assert.ok(told.length > 40)
+        assert.deepEqual(listed.sort(), live.map(({ method, path }) => `${method} ${path}`).sort())
+        assert.ok(listed.length > 40)
       }
     })
 
@@ -346,7 +346,7 @@ onSqlite((engine) => {
     })
 
     it('documents the 429 body as ErrorBody, in application/json only', () => {
-      const documents = documentation(builtIn, versionLives(builtIn, {}), { baseUrl, version: '1.0.0' })
+      const documents = documentation(builtIn, versionLifecycles(builtIn, {}), { baseUrl, version: '1.0.0' })
       const options = documents['/openapi.json']!
       const limited = { ...options.everywhere, problems: ['RATE_LIMIT_EXCEEDED' as const] }
       const route = { method: 'GET', path: '/things', config: { scope: 'any' }, schema: { operationId: 'listThings' } }

@@ -9,8 +9,8 @@ import type { Database } from '../../src/storage/database.ts'
 import { type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { rulesOf } from '../support/limits.ts'
-import { ending, livesOf } from '../support/lives.ts'
 import { eventually } from '../support/service.ts'
+import { ending, lifecyclesOf } from '../support/version-lifecycles.ts'
 
 const minute = (calls: number) => ({ calls, seconds: 60 })
 const left = ({ headers }: Response) => Number(headers['x-ratelimit-remaining'])
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
     })
 
     it('410 for a retired version even above the rate limit, with rate-limit headers that count the request', async () => {
-      const { send } = await limited({ anonymous: minute(2) }, { lives: livesOf(ending) })
+      const { send } = await limited({ anonymous: minute(2) }, { lifecycles: lifecyclesOf(ending) })
       for (const rest of [1, 0, 0]) {
         const response = await send({ url: '/v0/products', scopes: null })
         assert.deepEqual([response.statusCode, left(response)], [410, rest])

@@ -181,7 +181,7 @@ onSqlite((engine) => {
       assert.deepEqual(rateHeaders(await send({ url: '/products', headers, scopes: null })), [9, 8])
     })
 
-    it('come from the same network if they have no valid token: the last untrusted address, or its /64 for IPv6', async () => {
+    it('without a valid token, are those of one network: the last untrusted address, or its /64 for IPv6', async () => {
       const { send } = await limited({ general: minute(99), anonymous: minute(4) })
       const from = (address: string, more: object = {}) =>
         send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address }, ...more })

@@ -32,31 +32,31 @@ describe('the Redis quota counter', { skip: redisMissing }, () => {
     const counting = (change: (uses: QuotaUses) => Partial<QuotaUses>) => {
       const timers = drivenTimers()
       const uses = quotaUses(db)
-      const told: unknown[] = []
+      const reported: unknown[] = []
       const record = { ...uses, ...change(uses) }
-      const onError = (error: unknown) => void told.push(error)
-      return { ...redisQuotas({ redis, record, later: timers.later, onError }), timers, told }
+      const onError = (error: unknown) => void reported.push(error)
+      return { ...redisQuotas({ redis, record, later: timers.later, onError }), timers, reported }
     }
 
     it('waits at most 50 ms for Redis, then not at all until it retries after 500 ms', async () => {
       const timers = drivenTimers()
-      const told: string[] = []
+      const reported: string[] = []
       const usual = await openRedis({
         ...{ url: server.url, later: timers.later },
-        ...{ onDown: () => void told.push('down'), onUp: () => void told.push('up') },
+        ...{ onDown: () => void reported.push('down'), onUp: () => void reported.push('up') },
       })
       server.pause()
       const asked = usual.lookQuota('paused')
       timers.pass(49)
       await new Promise(setImmediate)
-      assert.deepEqual([told, timers.pending()], [[], [1]])
+      assert.deepEqual([reported, timers.pending()], [[], [1]])
       timers.pass(1)
       await assert.rejects(asked, StoreDown)
       await assert.rejects(usual.lookQuota('paused'), StoreDown)
-      assert.deepEqual([told, timers.pending()], [['down'], [500]])
+      assert.deepEqual([reported, timers.pending()], [['down'], [500]])
       server.resume()
       timers.pass(500)
-      await until(() => told.at(-1) === 'up')
+      await until(() => reported.at(-1) === 'up')
       assert.equal(await usual.lookQuota('paused'), null)
       usual.close()
     })
@@ -67,14 +67,14 @@ describe('the Redis quota counter', { skip: redisMissing }, () => {
         saves.push('tried')
         throw new Error('the disk is full')
       }
-      const { quotas, close, timers, told } = counting(() => ({ raise }))
+      const { quotas, close, timers, reported } = counting(() => ({ raise }))
       await quotas.take('unsaved', month, 9)
       timers.pass(1_000)
-      while (told.length === 0) await new Promise(setImmediate)
+      while (reported.length === 0) await new Promise(setImmediate)
       assert.deepEqual([saves.length, timers.pending()], [1, [1_000]])
       timers.pass(1_000)
       await close()
-      while (told.length < 3) await new Promise(setImmediate)
+      while (reported.length < 3) await new Promise(setImmediate)
       assert.deepEqual([saves.length, timers.pending()], [3, []])
     })
 

@@ -59,7 +59,7 @@ forEachEngine((engine) => {
     const product = { name: 'Lamp', price: 1.5 }
 
     /** Fans out every event, as the worker does, and returns the deliveries. */
-    const told = async (): Promise<{ webhookId: string | null; body: string }[]> => {
+    const deliveries = async (): Promise<{ webhookId: string | null; body: string }[]> => {
       const onError = () => assert.fail()
       const options = { db, now: Date.now, random: randomBytes, access: noRules, queue: { enqueue: onError }, onError }
       const work = fanOut(options)
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
         payload: { title: 'T', author: 'A' },
         token: token(all, 'cli_writer'),
       })
-      const [{ webhookId, body }] = (await told()) as [{ webhookId: string; body: string }]
+      const [{ webhookId, body }] = (await deliveries()) as [{ webhookId: string; body: string }]
       const { type, timestamp, data } = JSON.parse(body)
       assert.deepEqual([webhookId, type, timestamp], [id, 'book.created', created.json().createdAt])
       assert.deepEqual(data, { ...created.json(), _links: data._links })
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
         assert.deepEqual(Object.keys(JSON.parse(body)).sort(), ['createdAt', 'email', 'id', 'name', 'updatedAt'])
         assert.doesNotMatch(body, /555|666|Main/)
       }
-      assert.equal((await told()).length, 2)
+      assert.equal((await deliveries()).length, 2)
     })
 
     it('403 for registering a webhook for events of a resource that the token may not read', async () => {
@@ -171,15 +171,15 @@ forEachEngine((engine) => {
       const reduced = await listen('*', mayNot, all)
       await send('POST', '/users', user())
       assert.deepEqual(
-        (await told()).map(({ webhookId }) => webhookId),
+        (await deliveries()).map(({ webhookId }) => webhookId),
         [reader],
       )
       await db.write((tx) => tx.deleteFrom('deliveries').execute())
       await db.write((tx) => tx.deleteFrom('events').execute())
       await send('POST', '/products', product)
       const everybody = [reader, consented, stranger, reduced].sort()
-      assert.deepEqual((await told()).map(({ webhookId }) => webhookId).sort(), everybody)
-      assert.equal((await told()).length, 4, 'running twice adds nothing')
+      assert.deepEqual((await deliveries()).map(({ webhookId }) => webhookId).sort(), everybody)
+      assert.equal((await deliveries()).length, 4, 'running twice adds nothing')
     })
 
     it('are not sent to a revoked client (T-WH-07)', async () => {
@@ -189,16 +189,16 @@ forEachEngine((engine) => {
       await revokeClient({ db, sealer: seal, actor: operator }, listener)
       await send('POST', '/products', product)
       await send('POST', '/users', user())
-      assert.deepEqual(await told(), [])
+      assert.deepEqual(await deliveries(), [])
     })
 
     it('are limited to public resources for a webhook registered before resource events existed', async () => {
       const id = await listen('*', await client())
       await db.write((tx) => tx.updateTable('webhooks').set({ scopes: null }).where('id', '=', id).execute())
       await send('POST', '/users', user())
-      assert.deepEqual(await told(), [])
+      assert.deepEqual(await deliveries(), [])
       await send('POST', '/products', product)
-      assert.equal((await told()).length, 1)
+      assert.equal((await deliveries()).length, 1)
     })
 
     it('can all be subscribed to, and are listed with a description, an example and a schema', async () => {
@@ -223,7 +223,7 @@ forEachEngine((engine) => {
       const { taskId } = (await service.send({ method: 'POST', url: '/api/reports', payload, token: as })).json()
       const cancelled = await service.send({ method: 'POST', url: `/api/reports/${taskId}/cancel`, token: as })
       assert.equal(cancelled.statusCode, 200, cancelled.body)
-      const sent = await told()
+      const sent = await deliveries()
       assert.deepEqual(
         sent.map(({ webhookId, body }) => [webhookId, JSON.parse(body).taskId]),
         [[own, taskId]],

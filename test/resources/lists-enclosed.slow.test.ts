@@ -62,8 +62,8 @@ forEachEngine((engine) => {
       const { items, next, prev, ...more } = answer.json()
       assert.deepEqual(more, {})
       const links = [...String(answer.headers.link).matchAll(/<([^>]+)>; rel="(next|prev)"/g)]
-      const told = Object.fromEntries(links.map(([, target, rel]) => [rel, target]))
-      assert.deepEqual({ next, prev }, { next: told.next ?? null, prev: told.prev ?? null })
+      const targets = Object.fromEntries(links.map(([, target, rel]) => [rel, target]))
+      assert.deepEqual({ next, prev }, { next: targets.next ?? null, prev: targets.prev ?? null })
       return { items, next, prev }
     }
     const idOf = (item: Record<string, unknown>) => item.id ?? item.taskId ?? item.sequence

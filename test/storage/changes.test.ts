@@ -139,7 +139,7 @@ onSqlite((engine) => {
       return changes.lastOfRow('products', 1) > asOf
     }
 
-    it('reports no later change of a row that a commit changes only once', async () => {
+    it('does not report a further change to a row that the commit changed only once', async () => {
       assert.equal(await isOutdated(async () => {}), false)
       assert.equal(await isOutdated((tx) => rename(tx, [2])), false)
     })
@@ -150,7 +150,7 @@ onSqlite((engine) => {
       ['a change that returns no ids', (tx: Queryable) => sql`update products set price = 2`.execute(tx)],
       ['a change of the schema', (tx: Queryable) => sql`create table added (id integer)`.execute(tx)],
     ] as const)
-      it(`reports a later change of a row whose first change is followed by ${name} in the same commit`, async () => {
+      it(`reports a further change to a row if its first change is followed by ${name} in the same commit`, async () => {
         assert.equal(await isOutdated(other), true)
       })
 

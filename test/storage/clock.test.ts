@@ -128,8 +128,8 @@ forEachEngine((engine) => {
       )
       const before = state.notices.length
       for (let n = 0; n < 120; n++) await tick(n % 2 === 0 ? 6_000 : 0)
-      const told = state.notices.length - before
-      assert.ok(told >= 1 && told <= 11, `${told} notices in ten minutes`)
+      const count = state.notices.length - before
+      assert.ok(count >= 1 && count <= 11, `${count} notices in ten minutes`)
     })
 
     it('detects that the system clock was set forwards or backwards, and ignores the normal passage of time', async () => {

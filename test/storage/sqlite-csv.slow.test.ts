@@ -134,8 +134,8 @@ describe('CSV written by SQLite page by page', () => {
       read: readOf(of, descending),
     }
     const shares: number[] = []
-    const told = (share: number) => void shares.push(share)
-    const { rowCount } = await renderReport(order, { snapshot, results: folderResults(folder) }, told)
+    const onProgress = (share: number) => void shares.push(share)
+    const { rowCount } = await renderReport(order, { snapshot, results: folderResults(folder) }, onProgress)
     assert.equal(shares.at(-1), rowCount > 0 ? 1 : undefined)
     const text = readFileSync(join(folder, resultKey), 'latin1')
     rmSync(join(folder, resultKey))

@@ -153,7 +153,7 @@ forEachEngine((engine) => {
     }
   })
 
-  describe('writes of sweeps', () => {
+  describe('sweep writes', () => {
     const { signal: never } = new AbortController()
     let db: Database
     before(async () => {

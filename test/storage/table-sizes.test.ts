@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../src/storage/database.ts'
-import { tableSizes, tableSizesAside } from '../../src/storage/table-sizes.ts'
+import { tableSizes, tableSizesInThread } from '../../src/storage/table-sizes.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 forEachEngine((engine) => {
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
     })
 
     it('are the same when read in another thread', async () => {
-      assert.deepEqual(await tableSizesAside(db), await tableSizes(db))
+      assert.deepEqual(await tableSizesInThread(db), await tableSizes(db))
     })
   })
 })

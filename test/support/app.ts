@@ -31,8 +31,8 @@ import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { uuidSource } from '../../src/storage/ids.ts'
 import { migrate } from '../../src/storage/migrate.ts'
-import { tableSizesAside } from '../../src/storage/table-sizes.ts'
-import { versionLives } from '../../src/version-lifecycle.ts'
+import { tableSizesInThread } from '../../src/storage/table-sizes.ts'
+import { versionLifecycles } from '../../src/version-lifecycle.ts'
 import { webhookKeys } from '../../src/webhooks/secrets.ts'
 import type { EngineUnderTest } from './engines.ts'
 import { rulesOf } from './limits.ts'
@@ -47,8 +47,8 @@ export const token = (scopes: string, clientId = 'cli_test', subject = clientId)
 
 const verify = (text: string): TokenVerification => {
   if (text === 'expired') return { refused: 'AUTH_TOKEN_EXPIRED' }
-  const told = Buffer.from(text, 'base64url').toString()
-  const [clientId, subject, scopes] = /^[\x20-\x7e]*$/.test(told) ? told.split('|') : []
+  const decoded = Buffer.from(text, 'base64url').toString()
+  const [clientId, subject, scopes] = /^[\x20-\x7e]*$/.test(decoded) ? decoded.split('|') : []
   if (!clientId || !subject || scopes === undefined) return { refused: 'AUTH_TOKEN_INVALID' }
   return { caller: { clientId, subject, scopes: new Set(scopes.split(' ')) } }
 }
@@ -105,7 +105,7 @@ export async function testApp(
   const seal = settings.sealer ?? sealer(Buffer.alloc(32, 1), randomBytes)
   const definition: Definition = await storedDefinition(db.read, settings.definition ?? builtIn)
   const audit = openAudit({ db, sealer: seal, now, onError })
-  const versions = versionLives(definition, {})
+  const versions = versionLifecycles(definition, {})
   const metrics = openMetrics({ version: 'test', versions, monotonic: now, ofProcess: false })
   const operatorEnv = { DATABASE_URL: db.url, PLINTH_DATA_DIR: folder, ...env }
   const operating = openOperations({
@@ -162,7 +162,7 @@ export async function testApp(
     corsOrigins: [],
     publicRead: true,
     requireIfMatch: false,
-    lives: versions,
+    lifecycles: versions,
     metrics,
     onResponse: () => {},
     requestLogRate: 100,
@@ -175,7 +175,7 @@ export async function testApp(
     ...settings,
     definition: prefixes ? servedUnder(prefixes, definition) : definition,
   })
-  const sizes = { tableSizes: () => tableSizesAside(db), hasBackups: false }
+  const sizes = { tableSizes: () => tableSizesInThread(db), hasBackups: false }
   const watched = { db, now, monotonic: now, later: muchLater, space: results.space, onError, ...sizes }
   if (opened) metrics.watch({ ...watched, queue: opened })
   app.addHook('onClose', async () => {

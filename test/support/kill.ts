@@ -147,7 +147,7 @@ async function check(service: RealService, db: Database, ledger: Ledger, seen: S
   for (const id of ledger.products) assert.equal((await service.call('GET', `/products/${id}`)).status, 200)
   for (const id of ledger.tasks) await completed(service, id)
   const { secret } = (await service.call('GET', '/api/webhooks/secret')).json()
-  for (const id of ledger.tasks) await told(db, seen, secret, id)
+  for (const id of ledger.tasks) await checkEventOf(db, seen, secret, id)
   if (db.engine.name === 'sqlite') {
     const { rows } = await sql<{ integrity_check: string }>`pragma integrity_check`.execute(db.read)
     assert.equal(Object.values(rows[0] ?? {})[0], 'ok')
@@ -174,7 +174,7 @@ const sheetRows = (workbook: Buffer): number =>
   unzip(workbook).get('xl/worksheets/sheet1.xml')?.toString().match(/<row>/g)?.length ?? 0
 
 /** Asserts that the task has exactly one event, with a valid signature and the same bytes in every attempt. */
-async function told(db: Database, seen: Seen, secret: string, taskId: string): Promise<void> {
+async function checkEventOf(db: Database, seen: Seen, secret: string, taskId: string): Promise<void> {
   const events = await db.read.selectFrom('events').select('id').where('body', 'like', `%${taskId}%`).execute()
   assert.equal(events.length, 1)
   const { id } = events[0] as { id: string }

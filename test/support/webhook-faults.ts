@@ -80,16 +80,16 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
   queue.work('event.fan-out', { together: fan })
 
   try {
-    const the = steps(db, queue)
+    const fixture = steps(db, queue)
     const endpoints = new Map<Hostile, { owner: ReturnType<typeof newOwner>; secret: string }>()
     for (const one of [...hostile, ...healthy]) {
       const owner = newOwner()
-      const { secret } = await the.subscribe(owner, one.url)
+      const { secret } = await fixture.subscribe(owner, one.url)
       endpoints.set(one, { owner, secret })
     }
     const ownerOfHole = newOwner()
-    const { id: holeId } = await the.subscribe(ownerOfHole, hole.url)
-    const emit = (one: Hostile, n: number) => the.emit(endpoints.get(one)!.owner, { body: { n, of: one.name } })
+    const { id: holeId } = await fixture.subscribe(ownerOfHole, hole.url)
+    const emit = (one: Hostile, n: number) => fixture.emit(endpoints.get(one)!.owner, { body: { n, of: one.name } })
 
     say(`${events} events to ${hostile.length} hostile receivers, ${waitingForHole} to a black hole (seed ${seed})`)
     const sent = new Map<string, Hostile>()
@@ -100,7 +100,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
       })
       await Promise.all(some)
     }
-    for (let n = 0; n < waitingForHole; n++) await the.emit(ownerOfHole)
+    for (let n = 0; n < waitingForHole; n++) await fixture.emit(ownerOfHole)
 
     const latencies: number[] = []
     for (let n = 0; n < healthyEvents; n++) {
@@ -118,7 +118,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
     assert.ok(healthyP95Ms <= 2_000, `p95 of healthy endpoints: ${healthyP95Ms} ms`)
 
     // The black hole has not delayed the other endpoints. Its owner now deletes the webhook.
-    await the.unsubscribe(ownerOfHole, holeId)
+    await fixture.unsubscribe(ownerOfHole, holeId)
     await untilAllEnded()
     const virtualHours = (now() - started) / 3_600_000
     const figures = { ...(await checked(db, sent, endpoints)), events: sent.size, healthyP95Ms, virtualHours }
@@ -135,7 +135,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
   /** Repeatedly advances the clock to the next due delivery until only deliveries to the black hole are pending. */
   async function untilAllEnded(): Promise<void> {
     for (;;) {
-      await eventually('events are told', async () => (await waiting('event')) === 0)
+      await eventually('no event is waiting', async () => (await waiting('event')) === 0)
       await dispatch.settled()
       if ((await waiting('delivery')) === 0) return
       const due = await nextDue(db, slotsOf(1, []))
@@ -149,12 +149,12 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
 
   async function waiting(what: 'event' | 'delivery'): Promise<number> {
     const pending = db.read.selectFrom('deliveries').where('status', '=', 'pending').where('url', '!=', hole.url)
-    const untold = db.read
+    const unprocessed = db.read
       .selectFrom('events')
       .leftJoin('deliveries', 'deliveries.eventId', 'events.id')
       .where('deliveries.id', 'is', null)
       .where('events.type', '=', 'report.completed')
-    const query = what === 'event' ? untold : pending
+    const query = what === 'event' ? unprocessed : pending
     const row = await query.select((of) => of.fn.countAll().as('count')).executeTakeFirstOrThrow()
     return Number(row.count)
   }
@@ -167,7 +167,7 @@ async function checked(db: Database, sent: ReadonlyMap<string, Hostile>, endpoin
   const rows = await db.read
     .selectFrom('deliveries')
     .innerJoin('events', 'events.id', 'deliveries.eventId')
-    .select(['eventId', 'deliveries.status', 'deliveries.body', 'attempts', 'events.body as told'])
+    .select(['eventId', 'deliveries.status', 'deliveries.body', 'attempts'])
     .execute()
   const mine = rows.filter(({ eventId }) => sent.has(eventId))
   const lost = mine.filter(({ status }) => status !== 'delivered').map(({ eventId }) => sent.get(eventId)?.name)

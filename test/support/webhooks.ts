@@ -215,11 +215,11 @@ export function dispatching(
       sent.push(request)
       return typeof answer === 'function' ? answer() : answer
     }
-    const the = steps(db(), queue)
-    const { id: webhookId } = await the.subscribe(owner, 'https://receiver.test/')
-    const event = await the.emit(owner)
+    const fixture = steps(db(), queue)
+    const { id: webhookId } = await fixture.subscribe(owner, 'https://receiver.test/')
+    const event = await fixture.emit(owner)
     await fan(batch([{ eventId: event.id }]))
-    const row = async () => ((await the.deliveries(event.id)) as [Delivery])[0]
+    const row = async () => ((await fixture.deliveries(event.id)) as [Delivery])[0]
     const { id } = await row()
     const run = async () => {
       // A dispatcher claims due deliveries as soon as it starts.
@@ -227,7 +227,7 @@ export function dispatching(
       await dispatch.settled()
       await dispatch.stop(1_000)
     }
-    return { ...the, owner, sent, webhookId, id, event, row, run, post }
+    return { ...fixture, owner, sent, webhookId, id, event, row, run, post }
   }
   return { start, one, fan, queue, enqueued, errors }
 }

@@ -5,7 +5,7 @@ import { sql } from 'kysely'
 import { sendRaw } from '../http/support.ts'
 import { appOn } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
-import { ending, livesOf } from '../support/lives.ts'
+import { ending, lifecyclesOf } from '../support/version-lifecycles.ts'
 
 type Answer = { headers: Record<string, unknown> }
 type Sent = InjectOptions & { scopes?: string | null; token?: string }
@@ -68,7 +68,7 @@ const answers: [status: number, path: string, sent?: Sent][] = [
 ]
 
 onSqlite((engine) => {
-  const service = appOn(engine, { lives: livesOf(ending), corsOrigins: [origin] })
+  const service = appOn(engine, { lifecycles: lifecyclesOf(ending), corsOrigins: [origin] })
   const send = (path: string, sent: Sent = {}) => service.send({ ...sent, url: path })
 
   before(async () => {
@@ -185,7 +185,9 @@ onSqlite((engine) => {
 
   describe('a deprecated version after v1', () => {
     const dates = '"deprecatedAt":"2026-12-01","sunsetAt":"2027-12-01T08:00:00.500Z"'
-    const later = appOn(engine, { lives: livesOf(`{"v2":{"status":"deprecated",${dates},"successor":"v1"}}`) })
+    const later = appOn(engine, {
+      lifecycles: lifecyclesOf(`{"v2":{"status":"deprecated",${dates},"successor":"v1"}}`),
+    })
 
     it('200 with a Structured Fields date in Deprecation (RFC 9745)', async () => {
       const answer = await later.send({ url: '/v2/products?limit=1' })

@@ -5,11 +5,11 @@ import { createClient } from '../../src/oauth/clients/clients.ts'
 import { sealer } from '../oauth/support.ts'
 import { appOn, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { ending, livesOf } from '../support/lives.ts'
+import { ending, lifecyclesOf } from '../support/version-lifecycles.ts'
 
 forEachEngine((engine) => {
   describe('GET /api/versions/{version}/retirement', () => {
-    const service = appOn(engine, { lives: livesOf(ending), sealer })
+    const service = appOn(engine, { lifecycles: lifecyclesOf(ending), sealer })
     const plan = (version: string, scopes = 'admin') =>
       service.send({ url: `/api/versions/${version}/retirement`, scopes })
 
@@ -61,7 +61,7 @@ forEachEngine((engine) => {
         ],
         results: 2,
       })
-      livesOf(JSON.stringify(setting))
+      lifecyclesOf(JSON.stringify(setting))
       service.clock.now += 1_000
       assert.equal((await plan('v1')).json().results, 0)
     })

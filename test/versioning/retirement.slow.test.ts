@@ -3,14 +3,14 @@ import { describe, it } from 'node:test'
 import { sendRaw } from '../http/support.ts'
 import { appOn } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
-import { ending, livesOf } from '../support/lives.ts'
+import { ending, lifecyclesOf } from '../support/version-lifecycles.ts'
 
 const origin = 'https://app.example.com'
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
 
 onSqlite((engine) => {
   describe('a retired version (T-API-07)', () => {
-    const service = appOn(engine, { lives: livesOf(ending), corsOrigins: [origin] })
+    const service = appOn(engine, { lifecycles: lifecyclesOf(ending), corsOrigins: [origin] })
 
     for (const path of [
       '/v0',
@@ -85,7 +85,7 @@ onSqlite((engine) => {
   })
 
   describe('a retired v1', () => {
-    const service = appOn(engine, { lives: livesOf('{"v1":{"status":"retired"}}') })
+    const service = appOn(engine, { lifecycles: lifecyclesOf('{"v1":{"status":"retired"}}') })
 
     it('410 at its paths with and without a prefix', async () => {
       for (const path of [
@@ -128,7 +128,7 @@ onSqlite((engine) => {
   })
 
   describe('OpenAPI documents', () => {
-    const service = appOn(engine, { lives: livesOf(ending) })
+    const service = appOn(engine, { lifecycles: lifecyclesOf(ending) })
 
     it('mark only the operations of a deprecated version as deprecated, and describe its headers', async () => {
       for (const url of ['/openapi.json', '/v1/openapi.json']) {

@@ -4,7 +4,7 @@ import type { Database } from '../../src/storage/database.ts'
 import { expireVersionCalls, readVersionCalls, versionCallCounter } from '../../src/versioning/call-counts.ts'
 import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { ending, livesOf } from '../support/lives.ts'
+import { ending, lifecyclesOf } from '../support/version-lifecycles.ts'
 
 const start = Date.parse('2026-12-05T08:00:00.000Z')
 const dayMs = 86_400_000
@@ -21,7 +21,7 @@ forEachEngine((engine) => {
     before(async () => {
       db = await engine.database()
       counter = counterOn(db)
-      service = await testApp(db, { lives: livesOf(ending), countDeprecated: counter.count })
+      service = await testApp(db, { lifecycles: lifecyclesOf(ending), countDeprecated: counter.count })
     })
     after(async () => {
       await counter.close()

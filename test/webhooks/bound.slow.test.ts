@@ -31,15 +31,18 @@ forEachEngine((engine) => {
 
     /** Creates an owner with one webhook. The returned `add` records events and fans them out, subject to the limit. */
     async function bounded(maxWaiting: number, owner = newOwner()) {
-      const the = steps(db, queue)
+      const fixture = steps(db, queue)
       const reported: [string, number][] = []
       const onDropped = (of: string, dropped: number) => void reported.push([of, dropped])
       const bound = waitingBound({ db, queue, now: () => clock.now, random: randomBytes, maxWaiting, onDropped })
-      const { id: webhookId } = await the.subscribe(owner, `https://bounded-${randomBytes(4).toString('hex')}.test/`)
+      const { id: webhookId } = await fixture.subscribe(
+        owner,
+        `https://bounded-${randomBytes(4).toString('hex')}.test/`,
+      )
       const add = async (count: number) => {
         for (let n = 0; n < count; n++) {
           clock.now += 1
-          await dispatchers.fan(batch([{ eventId: (await the.emit(owner)).id }]), { bound })
+          await dispatchers.fan(batch([{ eventId: (await fixture.emit(owner)).id }]), { bound })
         }
       }
       const rows = () =>
@@ -47,21 +50,21 @@ forEachEngine((engine) => {
       const states = async () => (await rows()).map(({ status }) => status)
       const events = () =>
         db.read.selectFrom('events').selectAll().where('type', '=', 'webhook.failing').orderBy('id').execute()
-      const told = async () =>
+      const notices = async () =>
         (await events())
           .filter(({ ownerClient }) => ownerClient === owner.ownerClient)
           .map(({ body }) => JSON.parse(body))
-      return { ...the, owner, webhookId, bound, add, rows, states, told, reported }
+      return { ...fixture, owner, webhookId, bound, add, rows, states, notices, reported }
     }
 
     it('fail, oldest first, once they exceed the limit; the delivery log shows the reason', async () => {
-      const the = await bounded(5)
-      await the.add(5)
-      assert.deepEqual(await the.states(), Array(5).fill('pending'))
-      await the.add(3)
-      assert.deepEqual(await the.states(), [...Array(3).fill('failed'), ...Array(5).fill('pending')])
-      const [first] = await the.rows()
-      const delivery = await findDelivery(db.read, the.webhookId, first?.id ?? '')
+      const fixture = await bounded(5)
+      await fixture.add(5)
+      assert.deepEqual(await fixture.states(), Array(5).fill('pending'))
+      await fixture.add(3)
+      assert.deepEqual(await fixture.states(), [...Array(3).fill('failed'), ...Array(5).fill('pending')])
+      const [first] = await fixture.rows()
+      const delivery = await findDelivery(db.read, fixture.webhookId, first?.id ?? '')
       assert.deepEqual(
         [delivery.status, delivery.reason, delivery.attempts, 'nextAttemptAt' in delivery],
         ['failed', 'Dropped: more than 5 of your deliveries were waiting', [], false],
@@ -79,23 +82,23 @@ forEachEngine((engine) => {
     })
 
     it('are counted when dropped, and reported to the owner in a webhook.failing event at most once an hour', async () => {
-      const the = await bounded(5)
-      await the.add(6)
-      const [event, ...others] = await the.told()
+      const fixture = await bounded(5)
+      await fixture.add(6)
+      const [event, ...others] = await fixture.notices()
       assert.deepEqual(others, [])
       assert.deepEqual(
         [event.webhookId, event.event, event.reason],
-        [the.webhookId, '*', 'More than 5 of your deliveries were waiting: the oldest were dropped (1)'],
+        [fixture.webhookId, '*', 'More than 5 of your deliveries were waiting: the oldest were dropped (1)'],
       )
-      await the.add(4)
-      assert.equal((await the.told()).length, 1)
+      await fixture.add(4)
+      assert.equal((await fixture.notices()).length, 1)
       clock.now += hourMs
-      await the.add(1)
-      const told = await the.told()
-      assert.equal(told.length, 2)
-      assert.equal(told[1].reason, 'More than 5 of your deliveries were waiting: the oldest were dropped (5)')
-      const owner = `${the.owner.ownerClient} ${the.owner.ownerSubject}`
-      assert.deepEqual(the.reported, [
+      await fixture.add(1)
+      const notices = await fixture.notices()
+      assert.equal(notices.length, 2)
+      assert.equal(notices[1].reason, 'More than 5 of your deliveries were waiting: the oldest were dropped (5)')
+      const owner = `${fixture.owner.ownerClient} ${fixture.owner.ownerSubject}`
+      assert.deepEqual(fixture.reported, [
         [owner, 1],
         [owner, 5],
       ])
@@ -105,9 +108,9 @@ forEachEngine((engine) => {
     })
 
     it('are not dropped while in flight', async () => {
-      const the = await bounded(2)
-      await the.add(2)
-      const [first] = await the.rows()
+      const fixture = await bounded(2)
+      await fixture.add(2)
+      const [first] = await fixture.rows()
       await db.write((tx) =>
         tx
           .updateTable('deliveries')
@@ -115,8 +118,8 @@ forEachEngine((engine) => {
           .where('id', '=', first?.id ?? '')
           .execute(),
       )
-      await the.add(2)
-      assert.deepEqual(await the.states(), ['pending', 'failed', 'pending', 'pending'])
+      await fixture.add(2)
+      assert.deepEqual(await fixture.states(), ['pending', 'failed', 'pending', 'pending'])
     })
 
     it('are dropped in batches if their number far exceeds the limit', async () => {
@@ -136,19 +139,19 @@ forEachEngine((engine) => {
             .execute(),
         )
       }
-      const the = await bounded(100, before.owner)
+      const fixture = await bounded(100, before.owner)
       const waiting = async () =>
         (
           await db.read
             .selectFrom('deliveries')
             .select('id')
-            .where('ownerClient', '=', the.owner.ownerClient)
+            .where('ownerClient', '=', fixture.owner.ownerClient)
             .where('status', '=', 'pending')
             .execute()
         ).length
       const counts: number[] = []
       for (let n = 0; n < 12 && counts.at(-1) !== 100; n++) {
-        await the.add(1)
+        await fixture.add(1)
         counts.push(await waiting())
       }
       const [first = 0, last = Number.POSITIVE_INFINITY] = [counts[0], counts.at(-1)]
@@ -157,20 +160,20 @@ forEachEngine((engine) => {
     })
 
     it('become pending again, without a failure reason, if redelivered after being dropped', async () => {
-      const the = await bounded(1)
-      await the.add(2)
-      const [first] = await the.rows()
+      const fixture = await bounded(1)
+      await fixture.add(2)
+      const [first] = await fixture.rows()
       const instant = new Date(clock.now).toISOString()
-      await db.write(async (tx) => makeDue(tx, await the.webhook(the.webhookId), [first?.id ?? ''], instant))
-      const delivery = await findDelivery(db.read, the.webhookId, first?.id ?? '')
+      await db.write(async (tx) => makeDue(tx, await fixture.webhook(fixture.webhookId), [first?.id ?? ''], instant))
+      const delivery = await findDelivery(db.read, fixture.webhookId, first?.id ?? '')
       assert.deepEqual([delivery.status, 'reason' in delivery], ['pending', false])
     })
 
     it('are added in four transactions for 1,202 endpoints, without duplicates after a repeated or failed fan-out', async () => {
-      const the = steps(db, queue)
+      const fixture = steps(db, queue)
       const one = newOwner()
-      const { id } = await the.subscribe(one, 'https://many.test/0')
-      const row = await the.webhook(id)
+      const { id } = await fixture.subscribe(one, 'https://many.test/0')
+      const row = await fixture.webhook(id)
       const rows = Array.from({ length: 1_200 }, (_, n) => ({
         ...row,
         id: `whk_many_${String(n).padStart(6, '0')}`,
@@ -184,33 +187,33 @@ forEachEngine((engine) => {
             .execute(),
         )
       }
-      const event = await the.emit(one, { callbackUrl: 'https://of-the-request.test/' })
+      const event = await fixture.emit(one, { callbackUrl: 'https://of-the-request.test/' })
       const jobs = batch([{ eventId: event.id }])
       let added = 0
       await dispatchers.fan(jobs, { onAdded: () => added++ })
-      const found = await the.deliveries(event.id)
+      const found = await fixture.deliveries(event.id)
       assert.deepEqual([added, found.length, found.filter(({ webhookId }) => webhookId === null).length], [4, 1_202, 1])
       await dispatchers.fan(jobs)
-      assert.equal((await the.deliveries(event.id)).length, 1_202)
-      const stale = await the.emit(one, { callbackUrl: 'https://stale.test/' })
+      assert.equal((await fixture.deliveries(event.id)).length, 1_202)
+      const stale = await fixture.emit(one, { callbackUrl: 'https://stale.test/' })
       const losing = batch([{ eventId: stale.id }], { finish: () => Promise.reject(new Error('the lease is lost')) })
       await assert.rejects(dispatchers.fan(losing), /the lease is lost/)
-      const partly = (await the.deliveries(stale.id)).length
+      const partly = (await fixture.deliveries(stale.id)).length
       assert.ok(partly > 0 && partly < 1_202, String(partly))
       await dispatchers.fan(batch([{ eventId: stale.id }]))
-      const urls = (await the.deliveries(stale.id)).map(({ url }) => url)
+      const urls = (await fixture.deliveries(stale.id)).map(({ url }) => url)
       assert.deepEqual([urls.length, new Set(urls).size], [1_202, 1_202])
       await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', one.ownerClient).execute())
     })
 
     it('no longer count toward the limit once delivered', async () => {
-      const the = await bounded(5)
-      await the.add(4)
+      const fixture = await bounded(5)
+      await fixture.add(4)
       const node = await dispatchers.start(async () => outcomes.delivered)
       await node.settled()
       await node.stop(0)
-      await the.add(5)
-      assert.deepEqual(await the.states(), [...Array(4).fill('delivered'), ...Array(5).fill('pending')])
+      await fixture.add(5)
+      assert.deepEqual(await fixture.states(), [...Array(4).fill('delivered'), ...Array(5).fill('pending')])
     })
   })
 })

@@ -169,14 +169,14 @@ forEachEngine((engine) => {
       t.after(() => client.close())
       const lines: FailureLine[] = []
       const onRecorded = failureLog({ now: () => clock.now, warn: (line) => lines.push(line) })
-      const the = steps(db, queue)
+      const fixture = steps(db, queue)
       const owner = newOwner()
-      const { id: webhookId } = await the.subscribe(owner, `http://127.0.0.1:${port}/hook`)
-      const event = await the.emit(owner)
+      const { id: webhookId } = await fixture.subscribe(owner, `http://127.0.0.1:${port}/hook`)
+      const event = await fixture.emit(owner)
       await fan(batch([{ eventId: event.id }]))
       const node = await start(client.post, { schedule: [0, 60], onRecorded })
       await node.settled()
-      const [delivery] = await the.deliveries(event.id)
+      const [delivery] = await fixture.deliveries(event.id)
       const deliveryId = delivery?.id ?? ''
       const about = {
         webhookId,
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
       const next = { state: 'pending', nextAttemptAt: delivery?.nextAttemptAt }
       assert.deepEqual(lines, [{ ...about, class: 'unreachable', cause: 'ECONNREFUSED', ...next, unlogged: 0 }])
       assert.deepEqual(
-        (await the.attempts(deliveryId)).map(({ error }) => error),
+        (await fixture.attempts(deliveryId)).map(({ error }) => error),
         ['unreachable'],
       )
     })
@@ -197,29 +197,29 @@ forEachEngine((engine) => {
     it('records the reason and logs a line if a delivery fails without a call because its webhook was paused', async () => {
       const lines: FailureLine[] = []
       const onRecorded = failureLog({ now: () => clock.now, warn: (line) => lines.push(line) })
-      const the = await one(outcomes.delivered, { onRecorded })
+      const fixture = await one(outcomes.delivered, { onRecorded })
       await db.write((tx) =>
-        tx.updateTable('webhooks').set({ status: 'paused' }).where('id', '=', the.webhookId).execute(),
+        tx.updateTable('webhooks').set({ status: 'paused' }).where('id', '=', fixture.webhookId).execute(),
       )
-      await the.run()
-      const { status, reason, attempts } = await the.row()
+      await fixture.run()
+      const { status, reason, attempts } = await fixture.row()
       assert.deepEqual([status, reason, attempts], ['failed', 'The webhook was paused or disabled', 0])
       assert.deepEqual(
         lines.map(({ deliveryId, cause, attempt, state }) => [deliveryId, cause, attempt, state]),
-        [[the.id, 'stopped', undefined, 'failed']],
+        [[fixture.id, 'stopped', undefined, 'failed']],
       )
-      assert.deepEqual(the.sent, [])
+      assert.deepEqual(fixture.sent, [])
     })
 
     it('reports only once that a webhook was disabled after a 410', async () => {
       const disabled: unknown[] = []
-      const the = await one(outcomes.gone, { onDisabled: (webhook) => disabled.push(webhook) })
-      const other = await the.emit(the.owner)
+      const fixture = await one(outcomes.gone, { onDisabled: (webhook) => disabled.push(webhook) })
+      const other = await fixture.emit(fixture.owner)
       await fan(batch([{ eventId: other.id }]))
-      await the.run()
+      await fixture.run()
       const reason = 'The endpoint responded with 410 Gone'
-      assert.deepEqual(disabled, [{ webhookId: the.webhookId, reason }])
-      assert.equal((await the.webhook(the.webhookId)).status, 'disabled')
+      assert.deepEqual(disabled, [{ webhookId: fixture.webhookId, reason }])
+      assert.equal((await fixture.webhook(fixture.webhookId)).status, 'disabled')
     })
   })
 })

@@ -23,7 +23,7 @@ forEachEngine((engine) => {
     let client: Sender
     let dispatch: Dispatch
     let skewMs = 0
-    let the: ReturnType<typeof steps>
+    let fixture: ReturnType<typeof steps>
     const errors: unknown[] = []
 
     before(async () => {
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
       queue = await openQueue({ db, now: Date.now, random: Math.random, onError })
       keys = await webhookKeys(db, seal)
       client = sender({ policy, timeoutMs: 2_000, now: Date.now })
-      the = steps(db, queue)
+      fixture = steps(db, queue)
       const now = () => Date.now() + skewMs
       dispatch = startDispatch({
         ...{ db, queue, sender: client, sealer: seal, keys, now, random: randomBytes, jitter: Math.random, onError },
@@ -59,9 +59,9 @@ forEachEngine((engine) => {
     it('delivers an event once, with its exact bytes and all headers', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
-      const { id, secret } = await the.subscribe(owner, url, { headers: { 'X-Team': 'ours' } })
-      const event = await the.emit(owner)
-      const [delivery] = await the.settled(event.id)
+      const { id, secret } = await fixture.subscribe(owner, url, { headers: { 'X-Team': 'ours' } })
+      const event = await fixture.emit(owner)
+      const [delivery] = await fixture.settled(event.id)
       assert.equal(calls.length, 1)
       assert.equal(calls[0]!.bytes.toString(), JSON.stringify(eventBody))
       assert.ok(isSigned(secret, calls[0]!))
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       const { webhookId, status, attempts, nextAttemptAt } = delivery!
       assert.deepEqual({ webhookId, status, attempts, nextAttemptAt }, expected(id, 'delivered', 1))
       assert.match(delivery!.id, /^dlv_[0-9a-v]{9}[\w-]{22}$/)
-      const [attempt] = await the.attempts(delivery!.id)
+      const [attempt] = await fixture.attempts(delivery!.id)
       assert.deepEqual([attempt!.attempt, attempt!.statusCode, attempt!.error], [1, 204, null])
     })
 
@@ -91,9 +91,9 @@ forEachEngine((engine) => {
         return n < 3 ? { status: n === 1 ? 500 : 302, text: 'not yet' } : ok()
       })
       const owner = newOwner()
-      const { id, secret } = await the.subscribe(owner, url)
-      const event = await the.emit(owner)
-      const [delivery] = await the.settled(event.id)
+      const { id, secret } = await fixture.subscribe(owner, url)
+      const event = await fixture.emit(owner)
+      const [delivery] = await fixture.settled(event.id)
       assert.deepEqual([delivery!.status, delivery!.attempts], ['delivered', 3])
       const header = (name: string) => calls.map(({ headers }) => headers[name])
       assert.deepEqual(header('webhook-id'), [event.id, event.id, event.id])
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
       const [first, second, third] = header('webhook-timestamp').map(Number)
       assert.ok(first! < second! && second! < third!)
       assert.ok(calls.every((call) => call.bytes.equals(calls[0]!.bytes) && isSigned(secret, call)))
-      const tries = await the.attempts(delivery!.id)
+      const tries = await fixture.attempts(delivery!.id)
       assert.deepEqual(
         tries.map(({ attempt, statusCode, error, responseStart }) => ({ attempt, statusCode, error, responseStart })),
         [
@@ -110,41 +110,41 @@ forEachEngine((engine) => {
           { attempt: 3, statusCode: 204, error: null, responseStart: '' },
         ],
       )
-      assert.equal((await the.webhook(id)).failingSince, null)
+      assert.equal((await fixture.webhook(id)).failingSince, null)
     })
 
     it('fails a delivery once the retry schedule is exhausted', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 503 }))
       const owner = newOwner()
-      const { id } = await the.subscribe(owner, url)
-      const event = await the.emit(owner)
-      const [delivery] = await the.settled(event.id)
+      const { id } = await fixture.subscribe(owner, url)
+      const event = await fixture.emit(owner)
+      const [delivery] = await fixture.settled(event.id)
       const { webhookId, status, attempts, nextAttemptAt } = delivery!
       assert.deepEqual({ webhookId, status, attempts, nextAttemptAt }, expected(id, 'failed', 3))
       assert.ok(delivery!.completedAt)
       assert.equal(calls.length, 3)
-      const { failingSince, status: still } = await the.webhook(id)
-      assert.deepEqual([failingSince, still], [(await the.attempts(delivery!.id))[0]!.startedAt, 'active'])
+      const { failingSince, status: still } = await fixture.webhook(id)
+      assert.deepEqual([failingSince, still], [(await fixture.attempts(delivery!.id))[0]!.startedAt, 'active'])
     })
 
     it('disables the webhook immediately after a 410, with the reason', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 410 }))
       const owner = newOwner()
-      const { id } = await the.subscribe(owner, url)
-      const event = await the.emit(owner)
-      const [delivery] = await the.settled(event.id)
+      const { id } = await fixture.subscribe(owner, url)
+      const event = await fixture.emit(owner)
+      const [delivery] = await fixture.settled(event.id)
       assert.deepEqual([delivery!.status, delivery!.attempts], ['failed', 1])
-      const { status, statusReason, revision } = await the.webhook(id)
+      const { status, statusReason, revision } = await fixture.webhook(id)
       assert.deepEqual([status, statusReason, revision], ['disabled', 'The endpoint responded with 410 Gone', 2])
       const other = await receiver(t, ok)
-      const next = await the.emit(owner, { callbackUrl: other.url })
-      const webhookIds = (await the.settled(next.id)).map(({ webhookId }) => webhookId)
+      const next = await fixture.emit(owner, { callbackUrl: other.url })
+      const webhookIds = (await fixture.settled(next.id)).map(({ webhookId }) => webhookId)
       assert.deepEqual([webhookIds, calls.length, other.calls.length], [[null], 1, 1])
     })
 
     it('fails a delivery to a one-off callback URL without a retry after a 410', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 410 }))
-      const [delivery] = await the.settled((await the.emit(newOwner(), { callbackUrl: url })).id)
+      const [delivery] = await fixture.settled((await fixture.emit(newOwner(), { callbackUrl: url })).id)
       assert.deepEqual([delivery!.status, calls.length], ['failed', 1])
     })
 
@@ -152,8 +152,8 @@ forEachEngine((engine) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const failure = { taskId: 'tsk_1', status: 'failed' }
-      await the.settled((await the.emit(owner, { callbackUrl: url })).id)
-      await the.settled((await the.emit(owner, { type: 'report.failed', callbackUrl: url, body: failure })).id)
+      await fixture.settled((await fixture.emit(owner, { callbackUrl: url })).id)
+      await fixture.settled((await fixture.emit(owner, { type: 'report.failed', callbackUrl: url, body: failure })).id)
       assert.deepEqual(
         calls.map(({ bytes }) => JSON.parse(bytes.toString())),
         [eventBody, failure],
@@ -174,21 +174,21 @@ forEachEngine((engine) => {
     it('makes only one call, signed with the webhook’s secret, if the callback URL is also registered as a webhook for the event', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
-      const { id, secret } = await the.subscribe(owner, url, { event: 'report.completed' })
-      const event = await the.emit(owner, { callbackUrl: url.replace('http:', 'HTTP:') })
-      const deliveries = await the.settled(event.id)
+      const { id, secret } = await fixture.subscribe(owner, url, { event: 'report.completed' })
+      const event = await fixture.emit(owner, { callbackUrl: url.replace('http:', 'HTTP:') })
+      const deliveries = await fixture.settled(event.id)
       assert.deepEqual([deliveries.length, deliveries[0]!.webhookId, calls.length], [1, id, 1])
       assert.ok(isSigned(secret, calls[0]!))
-      const failed = await the.emit(owner, { type: 'report.failed', callbackUrl: url })
-      assert.deepEqual([(await the.settled(failed.id))[0]!.webhookId, calls.length], [null, 2])
+      const failed = await fixture.emit(owner, { type: 'report.failed', callbackUrl: url })
+      assert.deepEqual([(await fixture.settled(failed.id))[0]!.webhookId, calls.length], [null, 2])
     })
 
     it('makes a second call, with the plain body, if the callback URL is also registered as a webhook with the envelope style', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
-      const { id } = await the.subscribe(owner, url, { payloadStyle: 'envelope' })
-      const event = await the.emit(owner, { callbackUrl: url })
-      const webhookIds = (await the.settled(event.id)).map(({ webhookId }) => webhookId)
+      const { id } = await fixture.subscribe(owner, url, { payloadStyle: 'envelope' })
+      const event = await fixture.emit(owner, { callbackUrl: url })
+      const webhookIds = (await fixture.settled(event.id)).map(({ webhookId }) => webhookId)
       assert.deepEqual(new Set(webhookIds), new Set([id, null]))
       const bodies = calls.map(({ bytes }) => JSON.parse(bytes.toString()))
       assert.deepEqual(
@@ -202,22 +202,22 @@ forEachEngine((engine) => {
       const mine = await receiver(t, ok)
       const theirs = await receiver(t, ok)
       const owner = newOwner()
-      await the.subscribe(owner, mine.url)
-      await the.subscribe(newOwner(), theirs.url)
-      await the.subscribe({ ...owner, ownerSubject: 'sub_other' }, theirs.url)
-      const event = await the.emit(owner)
-      assert.equal((await the.settled(event.id)).length, 1)
+      await fixture.subscribe(owner, mine.url)
+      await fixture.subscribe(newOwner(), theirs.url)
+      await fixture.subscribe({ ...owner, ownerSubject: 'sub_other' }, theirs.url)
+      const event = await fixture.emit(owner)
+      assert.equal((await fixture.settled(event.id)).length, 1)
       assert.deepEqual([mine.calls.length, theirs.calls.length], [1, 0])
     })
 
     it('creates one delivery per webhook with a matching pattern, in the webhook’s payload style', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
-      const styled = await the.subscribe(owner, url, { event: 'report.*', payloadStyle: 'envelope' })
-      await the.subscribe(owner, `${url}/2`, { event: 'report.completed' })
-      await the.subscribe(owner, `${url}/3`, { event: 'report.failed' })
-      const event = await the.emit(owner)
-      await the.settled(event.id)
+      const styled = await fixture.subscribe(owner, url, { event: 'report.*', payloadStyle: 'envelope' })
+      await fixture.subscribe(owner, `${url}/2`, { event: 'report.completed' })
+      await fixture.subscribe(owner, `${url}/3`, { event: 'report.failed' })
+      const event = await fixture.emit(owner)
+      await fixture.settled(event.id)
       assert.equal(calls.length, 2)
       const envelope = calls.find(({ bytes }) => bytes.toString().startsWith('{"type"'))!
       const body = { type: 'report.completed', timestamp: event.createdAt, data: eventBody }
@@ -228,20 +228,20 @@ forEachEngine((engine) => {
     it('makes no further calls to a webhook that was deleted during a call (T-WH-07)', async (t) => {
       const owner = newOwner()
       const { calls, url } = await receiver(t, async () => {
-        await the.unsubscribe(owner, id)
+        await fixture.unsubscribe(owner, id)
         return { status: 500 }
       })
-      const { id } = await the.subscribe(owner, url)
-      const event = await the.emit(owner)
-      const [delivery] = await the.settled(event.id, ({ attempts }) => attempts === 1)
+      const { id } = await fixture.subscribe(owner, url)
+      const event = await fixture.emit(owner)
+      const [delivery] = await fixture.settled(event.id, ({ attempts }) => attempts === 1)
       assert.deepEqual([delivery!.status, delivery!.nextAttemptAt, calls.length], ['failed', null, 1])
     })
 
     it('fails a delivery to a blocked address after all its attempts, with a generic error (T-SSRF-08)', async () => {
       const owner = newOwner()
-      const event = await the.emit(owner, { callbackUrl: 'http://10.0.0.1/' })
-      const [delivery] = await the.settled(event.id)
-      const tries = await the.attempts(delivery!.id)
+      const event = await fixture.emit(owner, { callbackUrl: 'http://10.0.0.1/' })
+      const [delivery] = await fixture.settled(event.id)
+      const tries = await fixture.attempts(delivery!.id)
       assert.deepEqual([delivery!.status, tries.length, tries[0]!.error], ['failed', 3, 'unreachable'])
     })
   })

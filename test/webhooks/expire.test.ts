@@ -21,9 +21,9 @@ forEachEngine((engine) => {
       (await db.read.selectFrom(table).selectAll().execute()).length
 
     it('keeps completed deliveries with their attempts and events for 30 days, and waiting deliveries indefinitely', async () => {
-      const the = await one(outcomes.delivered)
-      await the.run()
-      const { id } = await the.emit(the.owner, { callbackUrl: 'https://later.test/' })
+      const fixture = await one(outcomes.delivered)
+      await fixture.run()
+      const { id } = await fixture.emit(fixture.owner, { callbackUrl: 'https://later.test/' })
       await db.write((tx) => tx.updateTable('webhooks').set({ status: 'paused' }).execute())
       await fan(batch([{ eventId: id }]))
       await db.write((tx) =>
@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       clock.now += 1
       assert.equal(await expireDeliveries(db, now), 1)
       assert.deepEqual([await count('deliveries'), await count('attempts'), await count('events')], [1, 0, 1])
-      assert.equal((await the.deliveries(id))[0]?.status, 'pending')
+      assert.equal((await fixture.deliveries(id))[0]?.status, 'pending')
     })
 
     it('deletes 1,201 expired deliveries and their events in one run', async () => {
@@ -85,8 +85,8 @@ forEachEngine((engine) => {
     })
 
     it('keeps a delivery that is redelivered during the sweep, with its attempts', async () => {
-      const the = await one(outcomes.delivered)
-      await the.run()
+      const fixture = await one(outcomes.delivered)
+      await fixture.run()
       clock.now = start + 31 * dayMs
       const [changed, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
       const redelivered = {
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
         nextAttemptAt: new Date(clock.now).toISOString(),
       } as const
       const sending = db.write(async (tx) => {
-        await tx.updateTable('deliveries').set(redelivered).where('id', '=', the.id).execute()
+        await tx.updateTable('deliveries').set(redelivered).where('id', '=', fixture.id).execute()
         changed.resolve()
         await end.promise
       })
@@ -105,23 +105,23 @@ forEachEngine((engine) => {
       for (let n = 0; n < 20; n++) await new Promise(setImmediate)
       end.resolve()
       await Promise.all([sending, expiring])
-      assert.deepEqual([(await the.row()).status, (await the.attempts(the.id)).length], ['pending', 1])
+      assert.deepEqual([(await fixture.row()).status, (await fixture.attempts(fixture.id)).length], ['pending', 1])
     })
 
     it('keeps endpoint queues that have a webhook or a waiting delivery, and deletes all others', async () => {
-      const the = await one(outcomes.failed)
-      await the.run()
-      const { id } = await the.emit(the.owner, { callbackUrl: 'https://once.test/' })
+      const fixture = await one(outcomes.failed)
+      await fixture.run()
+      const { id } = await fixture.emit(fixture.owner, { callbackUrl: 'https://once.test/' })
       await fan(batch([{ eventId: id }]))
       await expireDeliveries(db, now)
       assert.equal(await count('deliveryLanes'), 2)
-      await the.run()
+      await fixture.run()
       await db.write((tx) => tx.updateTable('deliveries').set({ status: 'failed' }).execute())
       await db.write((tx) => tx.updateTable('deliveryLanes').set({ dueAt: null }).execute())
       await expireDeliveries(db, now)
       const [left] = await db.read.selectFrom('deliveryLanes').selectAll().execute()
-      assert.deepEqual([left?.lane, left?.failures], [the.webhookId, 2])
-      await the.unsubscribe(the.owner, the.webhookId)
+      assert.deepEqual([left?.lane, left?.failures], [fixture.webhookId, 2])
+      await fixture.unsubscribe(fixture.owner, fixture.webhookId)
       await expireDeliveries(db, now)
       assert.equal(await count('deliveryLanes'), 0)
     })

@@ -36,25 +36,27 @@ forEachEngine((engine) => {
     /** Creates an endpoint and makes a first call with this outcome. `call` makes another call after a delay. */
     async function endpoint(first: CallOutcome) {
       let response = first
-      const the = await one(() => response, { schedule: [0], limits })
-      await the.run()
+      const fixture = await one(() => response, { schedule: [0], limits })
+      await fixture.run()
       const call = async (afterMs: number, outcome: CallOutcome) => {
         clock.now += afterMs
         response = outcome
-        await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
-        await the.run()
+        await fan(batch([{ eventId: (await fixture.emit(fixture.owner)).id }]))
+        await fixture.run()
       }
       const eventsOf = async (type: string) => {
         const query = db.read
           .selectFrom('events')
           .select(['body', 'exceptWebhook', 'ownerSubject'])
           .where('type', '=', type)
-        return (await query.where('exceptWebhook', '=', the.webhookId).execute()).map(({ body }) => JSON.parse(body))
+        return (await query.where('exceptWebhook', '=', fixture.webhookId).execute()).map(({ body }) =>
+          JSON.parse(body),
+        )
       }
       const responses = (outcome: CallOutcome) => {
         response = outcome
       }
-      return { ...the, call, responses, eventsOf, row: () => the.webhook(the.webhookId) }
+      return { ...fixture, call, responses, eventsOf, row: () => fixture.webhook(fixture.webhookId) }
     }
 
     it('records when the webhook began to fail, and clears the time once a call succeeds', async () => {
@@ -136,8 +138,8 @@ forEachEngine((engine) => {
     })
 
     it('considers the webhook healthy after a success, even if another worker concurrently records a failure', async () => {
-      const the = await endpoint(delivered)
-      for (let n = 0; n < 2; n++) await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
+      const fixture = await endpoint(delivered)
+      for (let n = 0; n < 2; n++) await fan(batch([{ eventId: (await fixture.emit(fixture.owner)).id }]))
       const claims = await claimDue({ db, limits, leaseMs: 30_000, slots: slotsOf(10, []) }, clock.now)
       const [bad, good] = claims.map((due, n) => {
         const outcome = n === 0 ? failed : delivered
@@ -158,7 +160,7 @@ forEachEngine((engine) => {
       if (engine.name === 'postgres') await eventually('the other waits for the lane', () => isWaiting(db))
       end.resolve()
       await Promise.all([failing, succeeding])
-      assert.equal((await the.row()).failingSince, null)
+      assert.equal((await fixture.row()).failingSince, null)
     })
 
     it('disables the webhook immediately after a 410, with an event', async () => {

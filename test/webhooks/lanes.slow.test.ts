@@ -110,14 +110,14 @@ forEachEngine((engine) => {
 
     /** Adds a webhook with this URL for a new owner, and this many deliveries to it. */
     async function waiting(url: string, count: number) {
-      const the = steps(db, queue)
+      const fixture = steps(db, queue)
       const owner = newOwner()
-      const { id: webhookId } = await the.subscribe(owner, url)
-      const events = await Promise.all(Array.from({ length: count }, () => the.emit(owner)))
+      const { id: webhookId } = await fixture.subscribe(owner, url)
+      const events = await Promise.all(Array.from({ length: count }, () => fixture.emit(owner)))
       await fan(batch(events.map(({ id }) => ({ eventId: id }))))
       const rows = () =>
         db.read.selectFrom('deliveries').selectAll().where('webhookId', '=', webhookId).orderBy('id').execute()
-      return { ...the, owner, webhookId, rows }
+      return { ...fixture, owner, webhookId, rows }
     }
 
     /** Returns a `post` function whose calls stay in flight until the test resolves them with an outcome. */

@@ -24,48 +24,48 @@ forEachEngine((engine) => {
       meanwhile: (eventId: string) => Promise<unknown> = async () => {},
     ) {
       const response = async () => {
-        if (the.sent.length > 1) return delivered
-        await meanwhile(the.event.id)
-        await the.change(the.owner, the.webhookId, { callbackUrl: elsewhere })
+        if (fixture.sent.length > 1) return delivered
+        await meanwhile(fixture.event.id)
+        await fixture.change(fixture.owner, fixture.webhookId, { callbackUrl: elsewhere })
         return outcome
       }
-      const the: Awaited<ReturnType<typeof one>> = await one(response)
-      await the.run()
-      return the
+      const fixture: Awaited<ReturnType<typeof one>> = await one(response)
+      await fixture.run()
+      return fixture
     }
 
     it('gets retries at its new address, and stays healthy after a failed call to the old address', async () => {
-      const the = await movedDuring(failed)
-      const { status, failingSince } = await the.webhook(the.webhookId)
+      const fixture = await movedDuring(failed)
+      const { status, failingSince } = await fixture.webhook(fixture.webhookId)
       assert.deepEqual([status, failingSince], ['active', null])
       const [lane] = await db.read.selectFrom('deliveryLanes').select('failures').execute()
       assert.equal(lane?.failures, 0)
       clock.now += 10_000
-      await the.run()
+      await fixture.run()
       assert.deepEqual(
-        the.sent.map(({ url }) => url),
+        fixture.sent.map(({ url }) => url),
         ['https://receiver.test/', elsewhere],
       )
-      assert.equal((await the.row()).status, 'delivered')
+      assert.equal((await fixture.row()).status, 'delivered')
     })
 
     it('is not disabled by a 410 from the old address', async () => {
-      const the = await movedDuring(gone)
-      assert.equal((await the.webhook(the.webhookId)).status, 'active')
-      assert.equal((await the.row()).status, 'pending')
+      const fixture = await movedDuring(gone)
+      assert.equal((await fixture.webhook(fixture.webhookId)).status, 'active')
+      assert.equal((await fixture.row()).status, 'pending')
       clock.now += 10_000
-      await the.run()
-      assert.deepEqual([the.sent[1]?.url, (await the.row()).status], [elsewhere, 'delivered'])
+      await fixture.run()
+      assert.deepEqual([fixture.sent[1]?.url, (await fixture.row()).status], [elsewhere, 'delivered'])
     })
 
     it('receives deliveries at the new address, even those added concurrently for the old address', async () => {
-      const the = await one(delivered)
-      await the.change(the.owner, the.webhookId, { callbackUrl: elsewhere })
+      const fixture = await one(delivered)
+      await fixture.change(fixture.owner, fixture.webhookId, { callbackUrl: elsewhere })
       const old = { url: 'https://receiver.test/' }
-      await db.write((tx) => tx.updateTable('deliveries').set(old).where('id', '=', the.id).execute())
-      await the.run()
+      await db.write((tx) => tx.updateTable('deliveries').set(old).where('id', '=', fixture.id).execute())
+      await fixture.run()
       assert.deepEqual(
-        the.sent.map(({ url }) => url),
+        fixture.sent.map(({ url }) => url),
         [elsewhere],
       )
     })
@@ -93,27 +93,27 @@ forEachEngine((engine) => {
       ['has a new address', 'active', { callbackUrl: elsewhere }],
     ] as const) {
       it(`resumes sending waiting deliveries once the webhook ${what}`, async () => {
-        const the = await one(delivered)
+        const fixture = await one(delivered)
         const closed = { failures: 15, openUntil: iso(start + 60_000), dueAt: iso(start + 60_000) }
         await db.write(async (tx) => {
-          await tx.updateTable('webhooks').set({ status: from }).where('id', '=', the.webhookId).execute()
-          await tx.updateTable('deliveryLanes').set(closed).where('lane', '=', the.webhookId).execute()
+          await tx.updateTable('webhooks').set({ status: from }).where('id', '=', fixture.webhookId).execute()
+          await tx.updateTable('deliveryLanes').set(closed).where('lane', '=', fixture.webhookId).execute()
         })
-        await the.change(the.owner, the.webhookId, patch)
+        await fixture.change(fixture.owner, fixture.webhookId, patch)
         const [lane] = await db.read.selectFrom('deliveryLanes').selectAll().execute()
         assert.deepEqual([lane?.failures, lane?.openUntil, lane?.dueAt], [0, null, iso(start)])
-        await the.run()
-        assert.equal(the.sent.length, 1)
+        await fixture.run()
+        assert.equal(fixture.sent.length, 1)
       })
     }
 
     it('stays paused if only the webhook’s description changes', async () => {
-      const the = await one(delivered)
+      const fixture = await one(delivered)
       const closed = { failures: 15, openUntil: iso(start + 60_000) }
       await db.write((tx) => tx.updateTable('deliveryLanes').set(closed).execute())
-      await the.change(the.owner, the.webhookId, { description: 'Ours', status: 'active' })
-      await the.run()
-      assert.equal(the.sent.length, 0)
+      await fixture.change(fixture.owner, fixture.webhookId, { description: 'Ours', status: 'active' })
+      await fixture.run()
+      assert.equal(fixture.sent.length, 0)
     })
   })
 })

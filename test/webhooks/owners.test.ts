@@ -13,16 +13,16 @@ forEachEngine((engine) => {
     })
 
     it('owns the webhook’s deliveries, including those caused by other clients, even after the webhook is deleted (T-API-01)', async () => {
-      const the = await one(outcomes.delivered)
+      const fixture = await one(outcomes.delivered)
       const causer = newOwner()
-      const event = await the.emit(causer, { audience: 'any', callbackUrl: 'https://elsewhere.test/' })
+      const event = await fixture.emit(causer, { audience: 'any', callbackUrl: 'https://elsewhere.test/' })
       await fan(batch([{ eventId: event.id }]))
-      await the.unsubscribe(the.owner, the.webhookId)
-      const owners = (await the.deliveries(event.id)).map(({ webhookId, ownerClient, ownerSubject }) => [
+      await fixture.unsubscribe(fixture.owner, fixture.webhookId)
+      const owners = (await fixture.deliveries(event.id)).map(({ webhookId, ownerClient, ownerSubject }) => [
         String(webhookId),
         { ownerClient, ownerSubject },
       ])
-      assert.deepEqual(Object.fromEntries(owners), { [the.webhookId]: the.owner, null: causer })
+      assert.deepEqual(Object.fromEntries(owners), { [fixture.webhookId]: fixture.owner, null: causer })
     })
 
     /** Creates a user. The returned `owner` identifies the user logged in with a client. */
@@ -39,14 +39,14 @@ forEachEngine((engine) => {
     let people = 0
 
     it('receives neither new events nor waiting deliveries once the user is deleted', async () => {
-      const the = await one(outcomes.delivered)
+      const fixture = await one(outcomes.delivered)
       const { owner, remove } = await person()
       const other = await person()
-      const { id } = await the.subscribe(owner, 'https://gone.test/')
-      const { id: kept } = await the.subscribe(other.owner, 'https://kept.test/')
-      const receivers = async (eventId: string) => (await the.deliveries(eventId)).map(({ webhookId }) => webhookId)
-      const emit = async (...of: Parameters<typeof the.emit>) => {
-        const event = await the.emit(...of)
+      const { id } = await fixture.subscribe(owner, 'https://gone.test/')
+      const { id: kept } = await fixture.subscribe(other.owner, 'https://kept.test/')
+      const receivers = async (eventId: string) => (await fixture.deliveries(eventId)).map(({ webhookId }) => webhookId)
+      const emit = async (...of: Parameters<typeof fixture.emit>) => {
+        const event = await fixture.emit(...of)
         await fan(batch([{ eventId: event.id }]))
         return event.id
       }
@@ -57,23 +57,23 @@ forEachEngine((engine) => {
       assert.deepEqual(await receivers(await emit(owner)), [])
       const everybody = await receivers(await emit(newOwner(), { audience: 'any' }))
       assert.deepEqual([everybody.includes(id), everybody.includes(kept)], [false, true])
-      await the.run()
+      await fixture.run()
       assert.deepEqual(
-        (await the.deliveries(waiting)).map(({ status, attempts }) => [status, attempts]),
+        (await fixture.deliveries(waiting)).map(({ status, attempts }) => [status, attempts]),
         [['failed', 0]],
       )
-      assert.ok(!the.sent.some(({ url }) => url === 'https://gone.test/'))
-      assert.ok(the.sent.some(({ url }) => url === 'https://kept.test/'))
+      assert.ok(!fixture.sent.some(({ url }) => url === 'https://gone.test/'))
+      assert.ok(fixture.sent.some(({ url }) => url === 'https://kept.test/'))
     })
 
     it('is not mistaken for a deleted user if its client id looks like a user id', async () => {
-      const the = await one(outcomes.delivered)
+      const fixture = await one(outcomes.delivered)
       const owner = { ownerClient: '4711', ownerSubject: '4711' }
-      const { id } = await the.subscribe(owner, 'https://client.test/')
-      const event = await the.emit(owner)
+      const { id } = await fixture.subscribe(owner, 'https://client.test/')
+      const event = await fixture.emit(owner)
       await fan(batch([{ eventId: event.id }]))
       assert.deepEqual(
-        (await the.deliveries(event.id)).map(({ webhookId }) => webhookId),
+        (await fixture.deliveries(event.id)).map(({ webhookId }) => webhookId),
         [id],
       )
     })

@@ -30,10 +30,10 @@ forEachEngine((engine) => {
 
     async function twoOwners() {
       await db.write((tx) => tx.deleteFrom('webhooks').execute())
-      const the = steps(db, dispatchers.queue)
+      const fixture = steps(db, dispatchers.queue)
       const [broken, sound] = [newOwner(), newOwner()]
-      const { id: brokenId } = await the.subscribe(broken, 'https://broken.test/')
-      const { id: soundId } = await the.subscribe(sound, 'https://sound.test/')
+      const { id: brokenId } = await fixture.subscribe(broken, 'https://broken.test/')
+      const { id: soundId } = await fixture.subscribe(sound, 'https://sound.test/')
       const errors: unknown[] = []
       const retries: [job: FanOutJob, delayMs: number | undefined][] = []
       const enqueue: Queue['enqueue'] = async (_tx, name, payload, options) => {
@@ -44,21 +44,21 @@ forEachEngine((engine) => {
       const access = failingFor(broken)
       const fan = (jobs: object[], rules = access) =>
         dispatchers.fan(batch(jobs), { access: rules, onError, queue: { enqueue } })
-      return { the, broken, brokenId, sound, soundId, access, errors, retries, fan }
+      return { fixture, broken, brokenId, sound, soundId, access, errors, retries, fan }
     }
 
     it('do not affect deliveries to other owners, are logged once per batch, and are evaluated again later', async () => {
-      const { the, broken, brokenId, soundId, errors, retries, fan } = await twoOwners()
-      const [first, second] = [await the.emit(newOwner(), ofEverybody), await the.emit(newOwner(), ofEverybody)]
+      const { fixture, broken, brokenId, soundId, errors, retries, fan } = await twoOwners()
+      const [first, second] = [await fixture.emit(newOwner(), ofEverybody), await fixture.emit(newOwner(), ofEverybody)]
       await fan([{ eventId: first.id }, { eventId: second.id }])
-      const receiversOf = async (id: string) => (await the.deliveries(id)).map(({ webhookId }) => webhookId).sort()
+      const receiversOf = async (id: string) => (await fixture.deliveries(id)).map(({ webhookId }) => webhookId).sort()
       for (const { id } of [first, second]) assert.deepEqual(await receiversOf(id), [soundId])
       assert.deepEqual(errors.map(String), ['Error: a mistake in a rule'])
       const retry = (eventId: string) => [{ eventId, webhooks: [brokenId], failures: 1 }, minuteMs]
       // Compared as sets, because events created in the same millisecond are evaluated in random order.
       assert.deepEqual(new Set(retries), new Set([retry(first.id), retry(second.id)]))
       // This webhook is registered after the event, so it must not receive the event.
-      await the.subscribe(broken, 'https://later.test/')
+      await fixture.subscribe(broken, 'https://later.test/')
       const job = retries.map(([retried]) => retried).find(({ eventId }) => eventId === first.id)
       const mended: EventAccess = { appliesTo: () => true, judge: () => async () => true }
       await fan([job as FanOutJob], mended)
@@ -67,8 +67,8 @@ forEachEngine((engine) => {
     })
 
     it('are retried five times over about eleven hours; after that, the owner does not receive the event', async () => {
-      const { the, soundId, retries, fan } = await twoOwners()
-      const { id } = await the.emit(newOwner(), ofEverybody)
+      const { fixture, soundId, retries, fan } = await twoOwners()
+      const { id } = await fixture.emit(newOwner(), ofEverybody)
       let jobs: FanOutJob[] = [{ eventId: id }]
       while (jobs.length > 0) {
         const before = retries.length
@@ -80,14 +80,14 @@ forEachEngine((engine) => {
         [1, 5, 30, 120, 480],
       )
       assert.deepEqual(
-        (await the.deliveries(id)).map(({ webhookId }) => webhookId),
+        (await fixture.deliveries(id)).map(({ webhookId }) => webhookId),
         [soundId],
       )
     })
 
     it('postpone a waiting delivery, but not deliveries to other owners', async () => {
-      const { the, brokenId, soundId, access } = await twoOwners()
-      const { id } = await the.emit(newOwner(), ofEverybody)
+      const { fixture, brokenId, soundId, access } = await twoOwners()
+      const { id } = await fixture.emit(newOwner(), ofEverybody)
       await dispatchers.fan(batch([{ eventId: id }]))
       const errors: unknown[] = []
       const sent: string[] = []
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       }, options)
       await dispatch.settled()
       await dispatch.stop(1_000)
-      const statuses = (await the.deliveries(id)).map(({ webhookId, status, attempts }) => [
+      const statuses = (await fixture.deliveries(id)).map(({ webhookId, status, attempts }) => [
         webhookId,
         status,
         attempts,

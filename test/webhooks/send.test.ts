@@ -362,7 +362,7 @@ describe('post: hostile responses', () => {
   })
 })
 
-describe('post: blocked before any packet', () => {
+describe('post: blocked before any packet is sent', () => {
   const loopback = (port: number) => [
     `http://127.0.0.1:${port}/`,
     `http://127.1:${port}/`,

@@ -75,31 +75,31 @@ forEachEngine((engine) => {
     }
 
     it('is paused immediately: one batch of deliveries fails at once, the others later, and none are sent', async () => {
-      const the = await waiting()
-      await the.change(the.owner, the.id, { status: 'paused' })
-      assert.equal(await the.count('status', 'failed'), settledAtOnce)
-      const claimed = await the.claim()
+      const fixture = await waiting()
+      await fixture.change(fixture.owner, fixture.id, { status: 'paused' })
+      assert.equal(await fixture.count('status', 'failed'), settledAtOnce)
+      const claimed = await fixture.claim()
       assert.ok(claimed.length > 0 && claimed.every((due) => whyStopped(due) !== null))
       await runJobs()
-      assert.equal(await the.count('status', 'failed'), many - claimed.length)
+      assert.equal(await fixture.count('status', 'failed'), many - claimed.length)
     })
 
     it('receives none of the waiting deliveries, even if it is active again before all of them have failed', async () => {
-      const the = await waiting()
-      await the.change(the.owner, the.id, { status: 'paused' })
-      await the.change(the.owner, the.id, { status: 'active' })
-      const claimed = await the.claim()
+      const fixture = await waiting()
+      await fixture.change(fixture.owner, fixture.id, { status: 'paused' })
+      await fixture.change(fixture.owner, fixture.id, { status: 'active' })
+      const claimed = await fixture.claim()
       assert.ok(claimed.length > 0 && claimed.every((due) => whyStopped(due) !== null))
       await runJobs()
-      assert.equal(await the.count('status', 'pending'), claimed.length)
+      assert.equal(await fixture.count('status', 'pending'), claimed.length)
     })
 
     it('is called only at its new URL after a change, and only for events that the new scopes cover', async () => {
-      const the = await waiting()
-      await the.change(the.owner, the.id, { callbackUrl: there })
-      assert.equal(await the.count('status', 'failed'), settledAtOnce / 10)
-      assert.equal(await the.count('url', there), settledAtOnce - settledAtOnce / 10)
-      for (const due of await the.claim()) {
+      const fixture = await waiting()
+      await fixture.change(fixture.owner, fixture.id, { callbackUrl: there })
+      assert.equal(await fixture.count('status', 'failed'), settledAtOnce / 10)
+      assert.equal(await fixture.count('url', there), settledAtOnce - settledAtOnce / 10)
+      for (const due of await fixture.claim()) {
         const event = db.read.selectFrom('events').select('audience').where('id', '=', due.eventId)
         const { audience } = await event.executeTakeFirstOrThrow()
         assert.equal(whyStopped(due)?.cause, audience === null ? undefined : 'not covered')
@@ -107,8 +107,8 @@ forEachEngine((engine) => {
       }
       await runJobs()
       assert.equal(
-        await the.count('url', here),
-        (await the.count('status', 'failed')) + (await stillAtOldAddress(the.id)),
+        await fixture.count('url', here),
+        (await fixture.count('status', 'failed')) + (await stillAtOldAddress(fixture.id)),
       )
     })
     /**
@@ -121,13 +121,13 @@ forEachEngine((engine) => {
     }
 
     it('is deleted immediately: one batch of deliveries fails at once, the others later, and none are sent', async () => {
-      const the = await waiting()
-      await the.unsubscribe(the.owner, the.id)
-      assert.equal(await the.count('status', 'failed'), settledAtOnce)
-      const claimed = await the.claim()
+      const fixture = await waiting()
+      await fixture.unsubscribe(fixture.owner, fixture.id)
+      assert.equal(await fixture.count('status', 'failed'), settledAtOnce)
+      const claimed = await fixture.claim()
       assert.ok(claimed.length > 0 && claimed.every((due) => whyStopped(due) !== null))
       await runJobs()
-      assert.equal(await the.count('status', 'failed'), many - claimed.length)
+      assert.equal(await fixture.count('status', 'failed'), many - claimed.length)
     })
   })
 })

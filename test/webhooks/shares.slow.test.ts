@@ -132,10 +132,10 @@ forEachEngine((engine) => {
 
     /** Adds an owner with this many endpoints, each with a waiting delivery. */
     async function waitingFor(host: string, endpoints: number) {
-      const the = steps(db, queue)
+      const fixture = steps(db, queue)
       const owner = newOwner()
-      for (let n = 0; n < endpoints; n++) await the.subscribe(owner, `https://${host}/${n}`)
-      const emit = async () => fan(batch([{ eventId: (await the.emit(owner)).id }]))
+      for (let n = 0; n < endpoints; n++) await fixture.subscribe(owner, `https://${host}/${n}`)
+      const emit = async () => fan(batch([{ eventId: (await fixture.emit(owner)).id }]))
       await emit()
       return { emit, owner }
     }
@@ -239,8 +239,8 @@ forEachEngine((engine) => {
       assert.ok(second.length > 0 && first.length === second.length)
     })
 
-    it('are occupied for at most five seconds by an endpoint that has failed ten times, except in every fourth call', async () => {
-      const the = await waitingFor('gone.test', 1)
+    it('limit calls to an endpoint that has failed ten times to five seconds, except every fourth call', async () => {
+      const fixture = await waitingFor('gone.test', 1)
       const limits: (number | undefined)[] = []
       const node = await start(
         async ({ timeoutMs }) => {
@@ -250,7 +250,7 @@ forEachEngine((engine) => {
         { schedule: [0] },
       )
       for (let n = 0; n < 15; n++) {
-        await the.emit()
+        await fixture.emit()
         node.wake()
         await node.settled()
         clock.now += 61_000
@@ -290,19 +290,19 @@ forEachEngine((engine) => {
         hole.close()
       })
       const { calls, url } = await receiver(t, ok)
-      const the = steps(db, queue)
+      const fixture = steps(db, queue)
       for (let n = 0; n < 4; n++) {
         const owner = newOwner()
         for (let at = 0; at < 12; at++) {
-          await the.subscribe(owner, `http://127.0.0.1:${port}/${randomBytes(4).toString('hex')}`)
+          await fixture.subscribe(owner, `http://127.0.0.1:${port}/${randomBytes(4).toString('hex')}`)
         }
-        await fan(batch([{ eventId: (await the.emit(owner)).id }]))
+        await fan(batch([{ eventId: (await fixture.emit(owner)).id }]))
       }
       const node = await start(client.post, { concurrency: 32 })
       await eventually('the dead ones are called', async () => sockets.size >= 16)
       const owner = newOwner()
-      await the.subscribe(owner, url)
-      await fan(batch([{ eventId: (await the.emit(owner)).id }]))
+      await fixture.subscribe(owner, url)
+      await fan(batch([{ eventId: (await fixture.emit(owner)).id }]))
       node.wake()
       await eventually('the other one is called', async () => calls.length === 1)
       await node.stop(0)

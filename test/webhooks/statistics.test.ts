@@ -21,19 +21,19 @@ forEachEngine((engine) => {
     /** Creates an endpoint and makes a first call. `call` makes another call, and `read` returns the statistics. */
     async function endpoint(first: CallOutcome) {
       let outcome = first
-      const the = await one(() => outcome, { schedule: [0] })
-      await the.run()
+      const fixture = await one(() => outcome, { schedule: [0] })
+      await fixture.run()
       const call = async (next: CallOutcome) => {
         outcome = next
-        await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
-        await the.run()
+        await fan(batch([{ eventId: (await fixture.emit(fixture.owner)).id }]))
+        await fixture.run()
       }
       const read = async () => {
-        const [statistics, ...rest] = await statisticsOf(db, [await the.webhook(the.webhookId)], clock.now)
+        const [statistics, ...rest] = await statisticsOf(db, [await fixture.webhook(fixture.webhookId)], clock.now)
         assert.ok(statistics && rest.length === 0)
         return statistics
       }
-      return { ...the, call, read }
+      return { ...fixture, call, read }
     }
     const took = (durationMs: number): CallOutcome => ({ ...delivered, durationMs })
 

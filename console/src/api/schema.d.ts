@@ -1561,13 +1561,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read the last checks of all data
+         * Read the result of the last run of all checks
          * @description Requires the scope `admin`.
          */
         get: operations["readHealthExamination"];
         put?: never;
         /**
-         * Make all checks, also those of all data
+         * Run all checks, including those that read all data
          * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`.
          */
         post: operations["startHealthExamination"];
@@ -3507,13 +3507,13 @@ export interface components {
          */
         HealthExamination: {
             /**
-             * @description `completed`: the check was made, whatever it found. `failed`: it could not be made
+             * @description `completed`: the check ran, whatever its result. `failed`: it could not run
              * @example completed
              * @enum {string}
              */
             status: "never" | "running" | "completed" | "failed";
             /**
-             * @description The node that makes it
+             * @description The node that runs it
              * @example node-a 4242
              */
             node?: string;
@@ -3528,7 +3528,7 @@ export interface components {
              */
             finishedAt?: string;
             /**
-             * @description Why it could not be made
+             * @description Why it could not run
              * @example The disk is full
              */
             error?: string;
@@ -3595,13 +3595,13 @@ export interface components {
          */
         AuditVerification: {
             /**
-             * @description `completed`: the check was made, whatever it found. `failed`: it could not be made
+             * @description `completed`: the check ran, whatever its result. `failed`: it could not run
              * @example completed
              * @enum {string}
              */
             status: "never" | "running" | "completed" | "failed";
             /**
-             * @description The node that makes it
+             * @description The node that runs it
              * @example node-a 4242
              */
             node?: string;
@@ -3616,7 +3616,7 @@ export interface components {
              */
             finishedAt?: string;
             /**
-             * @description Why it could not be made
+             * @description Why it could not run
              * @example The disk is full
              */
             error?: string;

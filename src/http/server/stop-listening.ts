@@ -45,8 +45,8 @@ export async function stopListening(server: Listening, exclusively: Exclusively 
 }
 
 /**
- * Returns a client port from which connections reach this listener, or undefined if none is found in time. The kernel
- * selects one of the listeners of a port by the addresses and ports of a connection.
+ * Returns a client port from which connections reach this listener, or undefined if none is found in time. If several
+ * threads listen on the same port, the kernel picks the listener from a connection's addresses and ports.
  */
 async function portToSelf(server: Server, to: TcpNetConnectOpts, deadlineMs: number): Promise<number | undefined> {
   const accepted = new Set<number | undefined>()

@@ -23,7 +23,7 @@ export function accountGuard({ engine }: Pick<Database, 'engine'>) {
     const user = await lockUser(tx, engine, userId)
     const isRemoval = values === null
     if (!user || (!isRemoval && values.email === user.email)) return run()
-    if (!caller.scopes.has('admin') && (await isOfAdministrator(tx, userId))) throw refusal(isRemoval)
+    if (!caller.scopes.has('admin') && (await isAdministrator(tx, userId))) throw refusal(isRemoval)
     const counts = isRemoval && (await isActiveAdministrator(tx, userId))
     const changed = await run()
     if (changed === undefined) return undefined
@@ -66,7 +66,7 @@ export function extendedAccountGuard(db: Pick<Database, 'engine'>, record: Recor
 const fullScope = 'users:read:full'
 
 /** Returns whether the user is an administrator, including invited administrators who have no password yet. */
-async function isOfAdministrator(tx: Queryable, userId: number): Promise<boolean> {
+async function isAdministrator(tx: Queryable, userId: number): Promise<boolean> {
   const account = await tx.selectFrom('accounts').select('role').where('userId', '=', userId).executeTakeFirst()
   return account?.role === 'admin'
 }

@@ -1,5 +1,5 @@
 import { type Cell, cellMemory, cellsIn } from './cells.ts'
-import { isQuotaOver } from './quota-cell.ts'
+import { isMonthOver } from './quota-cell.ts'
 import { isWindowOver } from './window-cell.ts'
 
 /** Memory in which the threads of a process count calls. */
@@ -24,7 +24,7 @@ export interface LimitCellsOptions {
 /** Returns a function that finds the cells of an account by its key. */
 export function limitCells({ memory, now, monotonic }: LimitCellsOptions): (account: string) => AccountCells {
   const windows = cellsIn(memory.windows, (value) => isWindowOver(value, now()))
-  const quotas = cellsIn(memory.quotas, (value) => isQuotaOver(value, now()))
+  const quotas = cellsIn(memory.quotas, (value) => isMonthOver(value, now()))
   const paces = cellsIn(memory.paces, (value) => Number(value) / 1_000 < monotonic())
   return (account) => {
     const found = new Map<string, Cell>()

@@ -8,7 +8,7 @@ const usedMask = 2n ** monthBit - 1n
 const monthNumber = (name: string): bigint => BigInt(Number(name.slice(0, 4)) * 12 + Number(name.slice(5, 7)))
 
 /** Returns whether the month of a value has ended by `atMs` (epoch ms). */
-export const isQuotaOver = (value: bigint, atMs: number): boolean =>
+export const isMonthOver = (value: bigint, atMs: number): boolean =>
   value >> monthBit < monthNumber(new Date(atMs).toISOString())
 
 const usedOf = (value: bigint) => Number(value & usedMask)

@@ -42,7 +42,7 @@ export interface PageCache {
 
 const maxCharacters = 4_000_000
 
-/** The rows that the caller can read: in the list, and through the relations in its query. */
+/** The rows that the caller can read: in the list, and through the relations that the list's query follows. */
 interface ReadBy {
   read: RowTest
   reached: Reached

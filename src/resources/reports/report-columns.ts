@@ -36,7 +36,7 @@ export function groupColumn(name: string, field: ConditionField): Read {
   return { column: { name, ...cellOf(field), sql: term, role: 'group' } }
 }
 
-/** Returns the column that groups rows by a part of a day, or of an instant in UTC. */
+/** Returns the column that groups rows by the year, month or day of a date or of an instant (in UTC). */
 export function datePartColumn(name: string, part: string, field: ConditionField): Read {
   if (!Object.hasOwn(dateParts, part)) {
     return { error: `cannot be grouped by ${part}: use ${Object.keys(dateParts).join(', ')}` }
@@ -53,8 +53,8 @@ export function aggregateColumn(name: string, aggregate: string, field: Conditio
   if (!isAggregate(aggregate)) return { error: `has no ${aggregate}: use ${aggregates.join(', ')}` }
   const order = columnType(field.kind).range?.(field.schema)
   const isTotal = aggregate === 'sum' || aggregate === 'avg'
-  if (order !== 'numeric' && isTotal) return { error: `is no number or decimal, so it has no ${aggregate}` }
-  if (order === undefined) return { error: `is no number, decimal, day or instant, so it has no ${aggregate}` }
+  if (order !== 'numeric' && isTotal) return { error: `is not a number or decimal, so ${aggregate} cannot be used` }
+  if (order === undefined) return { error: `is not a number, decimal, day or instant, so ${aggregate} cannot be used` }
   if (aggregate === 'avg') return averageColumn(name, field)
   const term = field.kind === 'number' ? `${quoted(field)} + 0` : quoted(field)
   return { column: { name, ...cellOf(field), sql: term, role: aggregate } }

@@ -31,7 +31,7 @@ export interface DoneStep {
   step: DataStep
   /** The number of rows written. */
   rows: number
-  /** The statements that prepared the step; none if an interrupted run executed them. */
+  /** The statements that prepared the step; empty if an earlier, interrupted run has already executed them. */
   statements: readonly string[]
 }
 

@@ -69,7 +69,7 @@ export async function interruptedChange(
 }
 
 /**
- * Deletes the unfinished changes to these tables. The current definition does not declare them anymore, so other writes
+ * Deletes the unfinished changes to these tables. The current definition no longer declares them, so other writes
  * may change the rows and make the recorded progress wrong.
  */
 export async function abandonChanges(tx: Queryable, tables: readonly ResourceTable[]): Promise<void> {

@@ -17,8 +17,8 @@ interface Sending extends Store {
 
 /**
  * Sends one delivery again, with the same id and body. Throws RESOURCE_NOT_FOUND, WEBHOOK_NOT_ACTIVE or
- * PRECONDITION_FAILED. Throws PERMISSION_DENIED if the webhook's scopes do not cover the event anymore, or if its owner
- * may not read the event's resource anymore.
+ * PRECONDITION_FAILED. Throws PERMISSION_DENIED if the webhook's scopes no longer cover the event, or if its owner
+ * may no longer read the event's resource.
  */
 export async function redeliver(
   tx: Queryable,

@@ -91,7 +91,7 @@ export const unreadable: Unsent = {
 
 /**
  * Returns null if a delivery may be sent, otherwise why not: the webhook was paused or disabled after the delivery was
- * made due, the webhook or its owner was deleted, or its scopes do not cover the event anymore. A test may be sent even
+ * made due, the webhook or its owner was deleted, or its scopes no longer cover the event. A test may be sent even
  * if the webhook was already paused or disabled.
  */
 export function whyStopped({ webhookId, webhook, isTest, stops }: Due): Unsent | null {

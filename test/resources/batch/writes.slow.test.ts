@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: String(made.location) })).statusCode, 404)
     })
 
-    it('200 with each reference resolved to the value that the field had right after the referenced item', async () => {
+    it('200 with each reference resolved to the value that the field had right after the referenced item was written', async () => {
       const [first, second, copy] = await results([
         post('customers', customer({ name: 'Before' })),
         { method: 'PATCH', collection: 'customers', id: ref('0.id'), body: { name: 'After' } },

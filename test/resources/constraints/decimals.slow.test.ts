@@ -28,7 +28,7 @@ forEachEngine((engine) => {
     const send: TestApp['send'] = (request) => service.send({ scopes, ...request })
     const post = (payload: object) => send({ method: 'POST', url, payload })
 
-    it('201 with defaults in the scale of their field, 409 for an equal decimal in a unique tuple', async () => {
+    it('201 with defaults at the field’s scale, 409 if an equal decimal violates a uniqueness constraint', async () => {
       const { fee, net, price } = (await post({ title: 'A', price: 7 })).json()
       assert.deepEqual([fee, net, price], ['1.50', '2.5000', '7.00'])
       assert.equal((await post({ title: 'a', price: 8, net: 2.5 })).statusCode, 409)

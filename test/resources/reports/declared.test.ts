@@ -82,7 +82,7 @@ describe('report()', () => {
   })
 
   it('refuses sums, averages, minimums, maximums and groups of fields that do not support them', () => {
-    const none = 'is no number, decimal, day or instant, so it has no'
+    const none = 'is not a number, decimal, day or instant, so'
     assert.deepEqual(
       named({
         group: { tags: 'tags', month: { month: 'note' }, year: { year: 'total' } },
@@ -99,12 +99,12 @@ describe('report()', () => {
         `${place}group.tags names tags, which is an object or a list`,
         `${place}group.month names note, which is neither a day nor an instant`,
         `${place}group.year names total, which is neither a day nor an instant`,
-        `${place}show.note names note, which is no number or decimal, so it has no sum`,
-        `${place}show.due names due, which is no number or decimal, so it has no sum`,
-        `${place}show.mean names due, which is no number or decimal, so it has no avg`,
+        `${place}show.note names note, which is not a number or decimal, so sum cannot be used`,
+        `${place}show.due names due, which is not a number or decimal, so sum cannot be used`,
+        `${place}show.mean names due, which is not a number or decimal, so avg cannot be used`,
         `${place}show.weight names weight, which is a floating-point number, whose average depends on the order of the rows: declare a Decimal`,
-        `${place}show.least names note, which ${none} min`,
-        `${place}show.most names isOpen, which ${none} max`,
+        `${place}show.least names note, which ${none} min cannot be used`,
+        `${place}show.most names isOpen, which ${none} max cannot be used`,
       ],
     )
   })
@@ -113,7 +113,7 @@ describe('report()', () => {
     const body = Type.Object({ invoiceId: Ref(invoices) })
     const lines = collection({ path: '/lines', noun: 'line', body })
     const [error = ''] = errorsOf({ name: 'revenue', show: { sum: { sum: 'invoiceId' } } }, lines)
-    assert.match(error, /show\.sum names invoiceId, which is no number or decimal/)
+    assert.match(error, /show\.sum names invoiceId, which is not a number or decimal/)
   })
 
   it('refuses unknown date parts, unknown aggregates and malformed columns', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { afterEach, before, describe, it } from 'node:test'
 import { eventShapes } from '../../../src/event-shapes.ts'
-import { versionLives } from '../../../src/version-lifecycle.ts'
+import { versionLifecycles } from '../../../src/version-lifecycle.ts'
 import { fanOut } from '../../../src/webhooks/dispatch/fan-out.ts'
 import { appOn, type TestApp } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
@@ -51,8 +51,8 @@ forEachEngine((engine) => {
       return created.json().id
     }
     /** Fans out every event, as the worker does; returns the events and each webhook's deliveries. */
-    const delivered = async (plans: Parameters<typeof versionLives>[1] = {}) => {
-      const shapes = eventShapes(definition, versionLives(definition, plans))
+    const delivered = async (plans: Parameters<typeof versionLifecycles>[1] = {}) => {
+      const shapes = eventShapes(definition, versionLifecycles(definition, plans))
       const work = fanOut({
         ...{ db: app.db, now: () => app.clock.now, random: randomBytes, shapes },
         ...{ access: noRules, queue: { enqueue: onError }, onError },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { eventShapes } from '../../../../src/event-shapes.ts'
 import { rowAccess } from '../../../../src/row-access.ts'
-import { versionLives } from '../../../../src/version-lifecycle.ts'
+import { versionLifecycles } from '../../../../src/version-lifecycle.ts'
 import { fanOut } from '../../../../src/webhooks/dispatch/fan-out.ts'
 import { isEventReadable } from '../../../../src/webhooks/dispatch/readers.ts'
 import { assertRefused, type Context, count, type Hook, nowOf, send } from './context.ts'
@@ -40,7 +40,7 @@ export async function checkDeliveries(on: Context, changes: readonly Change[]): 
     )
     return
   }
-  const shapes = eventShapes(definition, versionLives(definition, {}))
+  const shapes = eventShapes(definition, versionLifecycles(definition, {}))
   const queue = { enqueue: async () => unexpected('a retry') }
   const work = fanOut({
     ...{ db, now: () => app.clock.now, random: randomBytes, shapes, access: access(on), queue },

@@ -1,7 +1,7 @@
 import { builtIn } from '../../src/catalog/service.ts'
 import { readConfig } from '../../src/config/config.ts'
 import type { Definition } from '../../src/definition/service.ts'
-import { versionLives } from '../../src/version-lifecycle.ts'
+import { versionLifecycles } from '../../src/version-lifecycle.ts'
 
 /** The PLINTH_VERSIONS setting for a deprecated v1 and a retired v0. */
 export const ending = JSON.stringify({
@@ -11,5 +11,5 @@ export const ending = JSON.stringify({
 })
 
 /** Returns the version lifecycles that a PLINTH_VERSIONS value specifies for a definition. */
-export const livesOf = (plans: string, definition: Definition = builtIn) =>
-  versionLives(definition, readConfig({ PLINTH_VERSIONS: plans }).versions.plans)
+export const lifecyclesOf = (plans: string, definition: Definition = builtIn) =>
+  versionLifecycles(definition, readConfig({ PLINTH_VERSIONS: plans }).versions.plans)

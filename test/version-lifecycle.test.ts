@@ -2,17 +2,18 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { builtIn } from '../src/catalog/service.ts'
 import { readConfig } from '../src/config/config.ts'
-import { versionLives } from '../src/version-lifecycle.ts'
+import { versionLifecycles } from '../src/version-lifecycle.ts'
 
-const livesOf = (text?: string) =>
-  versionLives(builtIn, readConfig(text === undefined ? {} : { PLINTH_VERSIONS: text }).versions.plans)
+const lifecyclesOf = (text?: string) =>
+  versionLifecycles(builtIn, readConfig(text === undefined ? {} : { PLINTH_VERSIONS: text }).versions.plans)
 const deprecated = { status: 'deprecated', deprecatedAt: '2026-12-01', sunsetAt: '2027-12-01' }
-const told = (text?: string) => livesOf(text).map(({ version, status, successor }) => [version, status, successor])
+const parsed = (text?: string) =>
+  lifecyclesOf(text).map(({ version, status, successor }) => [version, status, successor])
 
 describe('PLINTH_VERSIONS', () => {
   it('leaves every version active if unset or empty', () => {
     for (const text of [undefined, '', '{}']) {
-      assert.deepEqual(told(text), [
+      assert.deepEqual(parsed(text), [
         ['v1', 'active', null],
         ['v2', 'active', null],
       ])
@@ -21,7 +22,7 @@ describe('PLINTH_VERSIONS', () => {
 
   it('sets the lifecycle of each version, with dates (midnight UTC) or date-times with an offset', () => {
     const v1 = { ...deprecated, deprecatedAt: '2026-12-01T02:00+02:00', successor: 'v2' }
-    const [life] = livesOf(JSON.stringify({ v1, v2: { status: 'active' } }))
+    const [life] = lifecyclesOf(JSON.stringify({ v1, v2: { status: 'active' } }))
     assert.deepEqual(life, {
       ...{ version: 'v1', status: 'deprecated', successor: 'v2', deprecation: 'true' },
       ...{ deprecatedAt: '2026-12-01T00:00:00.000Z', sunsetAt: '2027-12-01T00:00:00.000Z' },
@@ -31,13 +32,13 @@ describe('PLINTH_VERSIONS', () => {
 
   it('uses the newest active version as the default successor', () => {
     const all = { v0: { status: 'retired' }, v1: deprecated }
-    assert.deepEqual(told(JSON.stringify(all)), [
+    assert.deepEqual(parsed(JSON.stringify(all)), [
       ['v0', 'retired', 'v2'],
       ['v1', 'deprecated', 'v2'],
       ['v2', 'active', null],
     ])
     const withdrawn = { v2: { status: 'retired' } }
-    assert.deepEqual(told(JSON.stringify(withdrawn)).at(-1), ['v2', 'retired', 'v1'])
+    assert.deepEqual(parsed(JSON.stringify(withdrawn)).at(-1), ['v2', 'retired', 'v1'])
   })
 
   const wrong: [what: string, text: string | object, expected: RegExp][] = [
@@ -110,7 +111,7 @@ describe('PLINTH_VERSIONS', () => {
   for (const [what, text, expected] of wrong) {
     it(`rejects ${what} with exit code 2 and an error that names the setting`, () => {
       assert.throws(
-        () => livesOf(typeof text === 'string' ? text : JSON.stringify(text)),
+        () => lifecyclesOf(typeof text === 'string' ? text : JSON.stringify(text)),
         (error: Error & { exitCode?: number }) => {
           assert.match(error.message, /^PLINTH_VERSIONS(=.*)? is not valid: expected /)
           assert.match(error.message, expected)
