@@ -154,7 +154,7 @@ forEachEngine((engine) => {
       service.clock.now += 90_000
       const errors: unknown[] = []
       const failing = nodeOf('failing', () => Promise.reject(new Error('disk full')), errors)
-      assert.deepEqual((await failing.read()).error, 'The process that made the check has ended')
+      assert.deepEqual((await failing.read()).error, 'The process that ran the check has ended')
       failing.start(await service.db.write((tx) => failing.claim(tx)), null)
       const failed = await eventually('failure', async () => {
         const state = await failing.read()
