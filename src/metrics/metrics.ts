@@ -1,7 +1,13 @@
 import { AggregatorRegistry, Gauge, type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client'
 import { type AccessReports, accessMetrics } from './access.ts'
 import { type CountedLine, httpRequests, type ResponseTotals, type VersionPaths } from './http-requests.ts'
-import { type FileStateOptions, fileState, processMetrics } from './process-state.ts'
+import {
+  type FileStateOptions,
+  fileState,
+  processMetrics,
+  type ThreadStateOptions,
+  threadState,
+} from './process-state.ts'
 import { counter } from './samples.ts'
 import { type StoredState, type StoredStateOptions, storedState } from './stored-state.ts'
 import { type TableSizesOptions, tableSizesState } from './table-sizes.ts'
@@ -56,15 +62,11 @@ export interface Metrics extends AccessReports, WorkReports {
    */
   readState: () => Promise<StoredState | null>
   /**
-   * Adds the metrics that are read from the database and the result storage at each scrape (a request by the monitoring
-   * system).
+   * Adds the metrics that are read at each scrape (a request by the monitoring system): the state of this thread, of the
+   * database and of the result storage.
    */
-  watch: (sources: StoredStateOptions & FileStateOptions & TableSizesOptions) => void
+  watch: (sources: ThreadStateOptions & StoredStateOptions & FileStateOptions & TableSizesOptions) => void
 }
-
-const buildInfo = 'plinth_build_info'
-/** The metrics that every thread would report with the same value. */
-const isOfProcess = /^(process_|plinth_process_|plinth_build_info$)/
 
 function addTotals(threads: readonly Totals[]): Totals {
   const add = (one: readonly number[], other: readonly number[]) =>
@@ -81,8 +83,10 @@ function addTotals(threads: readonly Totals[]): Totals {
 /** Creates the metrics of a process. */
 export function openMetrics({ version, versions, monotonic, ofProcess, others }: MetricsOptions): Metrics {
   const registry = new Registry()
-  const info = { name: buildInfo, help: 'Always 1; the labels name the versions of Plinth and Node.js' }
-  const build = new Gauge({ ...info, labelNames: ['version', 'node'], registers: [registry] })
+  // Metrics that have the same values in all threads: those of the process, the database and the files.
+  const shared = new Registry()
+  const info = { name: 'plinth_build_info', help: 'Always 1; the labels name the versions of Plinth and Node.js' }
+  const build = new Gauge({ ...info, labelNames: ['version', 'node'], registers: [shared] })
   build.set({ version, node: process.version }, 1)
   const { count, totals } = httpRequests(registry, versions)
   const countClient = topClients(registry, monotonic)
@@ -94,10 +98,8 @@ export function openMetrics({ version, versions, monotonic, ofProcess, others }:
   const sums = { delivered: 0, deliveryFailures: 0, unlogged: 0 }
   const refreshers: (() => Promise<unknown>)[] = []
   let readState: Metrics['readState'] = async () => null
-  if (ofProcess) processMetrics(registry)
+  if (ofProcess) processMetrics(registry, shared)
   const ownTotals = (): Totals => ({ ...totals(), ...sums })
-  const countedHere = registry.getMetricsAsArray().map(({ name }) => name)
-  const isCounted = ({ name }: { name: string }) => countedHere.includes(name) && !isOfProcess.test(name)
   return {
     ...reports,
     onCalled: (due, outcome) => {
@@ -109,21 +111,22 @@ export function openMetrics({ version, versions, monotonic, ofProcess, others }:
       sums.unlogged += missing
     },
     totals: async () => addTotals([ownTotals(), ...((await others?.()) ?? []).map((one) => one.totals)]),
-    counted: async () => ({ metrics: (await registry.getMetricsAsJSON()).filter(isCounted), totals: ownTotals() }),
+    counted: async () => ({ metrics: await registry.getMetricsAsJSON(), totals: ownTotals() }),
     readState: () => readState(),
     read: async () => {
       await Promise.all(refreshers.map((refresh) => refresh()))
-      if (others === undefined) return registry.metrics()
-      const counted = (await others()).map(({ metrics }) => metrics)
-      return AggregatorRegistry.aggregate([await registry.getMetricsAsJSON(), ...counted]).metrics()
+      const counted = (await others?.())?.map(({ metrics }) => metrics)
+      const summed = counted && AggregatorRegistry.aggregate([await registry.getMetricsAsJSON(), ...counted])
+      return (await (summed ?? registry).metrics()) + (await shared.metrics())
     },
     onResponse: (line) => {
       count(line)
       if (line.client !== undefined) countClient(line.client)
     },
     watch: (sources) => {
-      readState = storedState(registry, sources)
-      refreshers.push(readState, fileState(registry, sources), tableSizesState(registry, sources))
+      threadState(registry, sources)
+      readState = storedState(shared, sources)
+      refreshers.push(readState, fileState(shared, sources), tableSizesState(shared, sources))
     },
   }
 }

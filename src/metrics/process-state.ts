@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { performance } from 'node:perf_hooks'
-import { collectDefaultMetrics, type Registry } from 'prom-client'
+import { collectDefaultMetrics, type Metric, type Registry } from 'prom-client'
+import type { MeasuredQueue } from '../queue/queue.ts'
 import type { Database, PoolMeasures } from '../storage/database.ts'
 import { type CachedReadOptions, cachedRead } from './cached-read.ts'
 import { registerRead, type Sample } from './samples.ts'
@@ -15,12 +16,17 @@ const omitted = [
 ]
 
 /**
- * Registers the metrics of the process and of this thread: CPU, memory, heap, garbage collection, event loop, and the
- * number of threads. Call this only once per thread, because the observer of garbage collections is never removed.
+ * Registers the metrics of this thread (heap, garbage collection, event loop) and, in `shared`, those of the process: CPU,
+ * memory, and the number of threads. Call this only once per thread, because the observer of garbage collections is never
+ * removed.
  */
-export function processMetrics(registry: Registry): void {
+export function processMetrics(registry: Registry, shared: Registry): void {
   collectDefaultMetrics({ register: registry })
   for (const name of omitted) registry.removeSingleMetric(name)
+  for (const { name } of registry.getMetricsAsArray().filter((metric) => metric.name.startsWith('process_'))) {
+    shared.registerMetric(registry.getSingleMetric(name) as Metric)
+    registry.removeSingleMetric(name)
+  }
   const single = (name: string, help: string, type: 'counter' | 'gauge', value: () => number | undefined) =>
     registerRead(registry, { name, help, type, read: () => sampleOf(value()) })
   const loop = () => performance.eventLoopUtilization()
@@ -32,7 +38,8 @@ export function processMetrics(registry: Registry): void {
     'counter',
     () => loop().idle / 1_000,
   )
-  single('plinth_process_threads', 'Threads of the process; only on Linux', 'gauge', threads)
+  const ofProcess = { name: 'plinth_process_threads', help: 'Threads of the process; only on Linux' }
+  registerRead(shared, { ...ofProcess, type: 'gauge', read: () => sampleOf(threads()) })
 }
 
 const sampleOf = (value: number | undefined): Sample[] => (value === undefined ? [] : [{ labels: {}, value }])
@@ -46,25 +53,15 @@ function threads(): number | undefined {
   return count === undefined ? undefined : Number(count)
 }
 
-export interface FileStateOptions extends Omit<CachedReadOptions<unknown>, 'read' | 'freshMs' | 'limitMs'> {
+export interface ThreadStateOptions {
   db: Pick<Database, 'measure'>
-  /** Returns the free and total space for report files; null if the store has no limit. */
-  space: () => Promise<{ freeBytes: number; totalBytes: number } | null>
+  queue: Pick<MeasuredQueue, 'running'>
 }
 
-const freshMs = 5_000
-const limitMs = 1_000
-
-/**
- * Registers the metrics of database connections, the write-ahead log and the result storage. Returns a function to call
- * before each scrape; it never rejects. While the file system does not respond, the metrics of the result storage have
- * no samples.
- */
-export function fileState(registry: Registry, { db, space, ...options }: FileStateOptions): () => Promise<void> {
-  const readSpace = cachedRead({ ...options, freshMs, limitMs, read: space })
-  let found: Awaited<ReturnType<typeof space>> = null
-  const gauge = (name: string, help: string, samples: () => Sample[]) =>
-    registerRead(registry, { name, help, type: 'gauge', read: samples })
+/** Registers the metrics of this thread's database connections and running jobs. */
+export function threadState(registry: Registry, { db, queue }: ThreadStateOptions): void {
+  const gauge = (name: string, help: string, read: () => Sample[]) =>
+    registerRead(registry, { name, help, type: 'gauge', read })
   const ofPools = (read: (pool: PoolMeasures) => number) => () =>
     db.measure().pools.map((pool) => ({ labels: { pool: pool.pool }, value: read(pool) }))
   gauge(
@@ -83,6 +80,30 @@ export function fileState(registry: Registry, { db, space, ...options }: FileSta
     'Statements that wait for a connection; PostgreSQL only',
     ofPools(({ waiting }) => waiting),
   )
+  gauge('plinth_queue_jobs_running', 'Jobs that this process runs, by kind', () =>
+    queue.running().map(({ queue: kind, jobs }) => ({ labels: { kind }, value: jobs })),
+  )
+}
+
+export interface FileStateOptions extends Omit<CachedReadOptions<unknown>, 'read' | 'freshMs' | 'limitMs'> {
+  db: Pick<Database, 'measure'>
+  /** Returns the free and total space for report files; null if the store has no limit. */
+  space: () => Promise<{ freeBytes: number; totalBytes: number } | null>
+}
+
+const freshMs = 5_000
+const limitMs = 1_000
+
+/**
+ * Registers the metrics of the write-ahead log and the result storage. Returns a function to call
+ * before each scrape; it never rejects. While the file system does not respond, the metrics of the result storage have
+ * no samples.
+ */
+export function fileState(registry: Registry, { db, space, ...options }: FileStateOptions): () => Promise<void> {
+  const readSpace = cachedRead({ ...options, freshMs, limitMs, read: space })
+  let found: Awaited<ReturnType<typeof space>> = null
+  const gauge = (name: string, help: string, samples: () => Sample[]) =>
+    registerRead(registry, { name, help, type: 'gauge', read: samples })
   gauge('plinth_database_wal_bytes', 'Size of the write-ahead log; SQLite only', () =>
     sampleOf(db.measure().walBytes ?? undefined),
   )

@@ -118,7 +118,6 @@ const gauges: readonly [name: string, help: string, read: ReadSamples][] = [
     `Jobs that no worker has claimed, by kind, ${most} of each`,
     byKind(({ waiting }) => waiting),
   ],
-  ['plinth_queue_jobs_running', 'Jobs that this process runs, by kind', byKind(({ running }) => running)],
   [
     'plinth_queue_oldest_job_age_seconds',
     'Time for which the oldest waiting job has been due, by kind; 0 if none is due',

@@ -40,6 +40,8 @@ export async function openQueue({ db, wakes, ...options }: OpenQueueOptions): Pr
 
 type QueueOptions = OpenQueueOptions & { store: JobStore }
 
+const names = Object.keys(queues) as QueueName[]
+
 /** Builds the queue on top of an engine's store. */
 function makeQueue(options: QueueOptions): MeasuredQueue {
   const { db, store, now, random, onError, onRun = () => {}, startSpan } = options
@@ -61,15 +63,10 @@ function makeQueue(options: QueueOptions): MeasuredQueue {
     },
     backlog: async () => {
       const backlogs: Backlog[] = []
-      for (const queue of Object.keys(queues) as QueueName[]) {
-        backlogs.push({
-          queue,
-          running: loops.get(queue)?.running() ?? 0,
-          ...(await waitingJobs(db.reserved, queue, now())),
-        })
-      }
+      for (const queue of names) backlogs.push({ queue, ...(await waitingJobs(db.reserved, queue, now())) })
       return backlogs
     },
+    running: () => names.map((queue) => ({ queue, jobs: loops.get(queue)?.running() ?? 0 })),
     stop: (graceMs, lastAdded) => {
       stopped ??= stop(graceMs, lastAdded)
       return stopped

@@ -56,10 +56,9 @@ export interface WaitingJobs {
   dueSinceMs: number | null
 }
 
-/** The backlog of a queue: its waiting jobs, and the number of jobs that this process is running. */
+/** The backlog of a queue. */
 export interface Backlog extends WaitingJobs {
   queue: QueueName
-  running: number
 }
 
 /** One call to a queue's work function, with a single job or with several jobs processed together. */
@@ -131,10 +130,12 @@ export interface Queue {
   stop: (graceMs: number, lastAdded?: Promise<unknown>) => Promise<void>
 }
 
-/** A queue that also reports its backlog. */
+/** A queue that also reports its backlog and its running jobs. */
 export interface MeasuredQueue extends Queue {
   /** Returns the backlog of every queue. */
   backlog: () => Promise<Backlog[]>
+  /** Returns the number of jobs of every queue that this thread is running. */
+  running: () => { queue: QueueName; jobs: number }[]
 }
 
 /** Called with the error of a job, or of the queue itself if no job is given. */

@@ -18,7 +18,11 @@ onSqlite((engine) => {
     const opened = openMetrics({ version: '1', versions: [], monotonic: Date.now, ofProcess: true })
     const onError = (error: unknown) => assert.fail(error as Error)
     const clocks = { now: Date.now, monotonic: Date.now, later }
-    const sources = { queue: { backlog: async () => [] }, space: async () => null, tableSizes: async () => null }
+    const sources = {
+      queue: { backlog: async () => [], running: () => [] },
+      space: async () => null,
+      tableSizes: async () => null,
+    }
     opened.watch({ ...clocks, ...sources, db, hasBackups: true, onError })
     metrics = scraped(await opened.read()).metrics
     await db.close()

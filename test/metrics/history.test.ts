@@ -50,7 +50,12 @@ forEachEngine((engine) => {
       const clocks = { now: () => now, monotonic: () => now, later: muchLater }
       const metrics = openMetrics({ version: 'test', versions: [], monotonic: clocks.monotonic, ofProcess: false })
       const sources = { space: async () => null, tableSizes: async () => null, hasBackups: false, onError }
-      metrics.watch({ ...clocks, ...sources, db: database, queue: { backlog: async () => backlogs } })
+      metrics.watch({
+        ...clocks,
+        ...sources,
+        db: database,
+        queue: { backlog: async () => backlogs, running: () => [] },
+      })
       const sampler = startSampler({ ...clocks, db: database, node, metrics, freeBytes: async () => 5_000, onError })
       const respond = (status: number, ms = 2, times = 1) => {
         for (let at = 0; at < times; at++) {
@@ -67,7 +72,7 @@ forEachEngine((engine) => {
     const at = (ms: number) => new Date(ms).toISOString()
 
     it('200 with points that sum the counts of all nodes since their previous samples', async () => {
-      const waiting: Backlog = { queue: 'report.generate', waiting: 3, running: 0, dueSinceMs: start - 45_000 }
+      const waiting: Backlog = { queue: 'report.generate', waiting: 3, dueSinceMs: start - 45_000 }
       const [one, other] = [nodeOn('nod_a', [waiting]), nodeOn('nod_b')]
       one.respond(200, 2, 98)
       one.respond(429)

@@ -103,6 +103,7 @@ describe('Prometheus', { skip }, () => {
     await once(receiver.listen(0, '127.0.0.1'), 'listening')
     service = await realService({
       PLINTH_METRICS_PORT: String(metricsPort),
+      PLINTH_THREADS: '2',
       PLINTH_WEBHOOK_ALLOW_HTTP: 'true',
       PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
     })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it, mock } from 'node:test'
 import { sql } from 'kysely'
-import { openMetrics } from '../../src/metrics/metrics.ts'
+import { openMetrics, type ThreadCounts } from '../../src/metrics/metrics.ts'
 import type { Backlog, MeasuredQueue } from '../../src/queue/queue.ts'
 import type { Database } from '../../src/storage/database.ts'
 import type { TableSize } from '../../src/storage/table-sizes.ts'
@@ -13,25 +13,27 @@ import { drivenTimers, muchLater, until } from '../support/timers.ts'
 /** Returns the metrics of a database, with a clock that the test advances. */
 function watched(
   db: Database,
-  queue: Pick<MeasuredQueue, 'backlog'>,
+  queue: Pick<MeasuredQueue, 'backlog'> & Partial<MeasuredQueue>,
   later = muchLater,
   more: {
     hasBackups?: boolean
     now?: () => number
     tableSizes?: () => Promise<Pick<TableSize, 'table' | 'bytes'>[] | null>
+    others?: () => Promise<ThreadCounts[]>
   } = {},
 ) {
   const errors: unknown[] = []
   const clock = { ms: 1_000_000 }
   const monotonic = () => clock.ms
-  const metrics = openMetrics({ version: 'test', versions: [], monotonic, ofProcess: false })
+  const { others, ...given } = more
+  const metrics = openMetrics({ version: 'test', versions: [], monotonic, ofProcess: false, ...(others && { others }) })
   const onError = (error: unknown) => void errors.push(error)
-  const sources = { space: async () => null, tableSizes: async () => null, hasBackups: false, ...more }
-  metrics.watch({ db, queue, now: Date.now, monotonic, later, onError, ...sources })
-  return { scrape: async () => scraped(await metrics.read()), clock, errors }
+  const sources = { space: async () => null, tableSizes: async () => null, hasBackups: false, ...given }
+  metrics.watch({ db, queue: { running: () => [], ...queue }, now: Date.now, monotonic, later, onError, ...sources })
+  return { scrape: async () => scraped(await metrics.read()), metrics, clock, errors }
 }
 
-const idle: Backlog[] = [{ queue: 'report.generate', waiting: 7, running: 2, dueSinceMs: null }]
+const idle: Backlog[] = [{ queue: 'report.generate', waiting: 7, dueSinceMs: null }]
 
 forEachEngine((engine) => {
   describe('metrics read from the database', () => {
@@ -128,6 +130,21 @@ forEachEngine((engine) => {
       assert.equal(all('plinth_database_table_bytes').length, 101)
       assert.equal(value('plinth_database_table_bytes', { table: 'table_99' }), 901)
       assert.equal(value('plinth_database_table_bytes', { table: '(others)' }), 900 + 899 + 898)
+    })
+
+    it('add up the running jobs and the connections of all threads, but not what the threads share', async () => {
+      const queue = { backlog: async () => idle, running: () => [{ queue: 'report.generate', jobs: 2 } as const] }
+      const other = watched(db, queue)
+      await other.scrape()
+      const { value, all } = await watched(db, queue, muchLater, {
+        others: async () => [await other.metrics.counted()],
+      }).scrape()
+      assert.equal(value('plinth_queue_jobs_running', { kind: 'report.generate' }), 4)
+      assert.equal(value('plinth_queue_jobs_waiting', { kind: 'report.generate' }), 7)
+      assert.equal(value('plinth_database_up'), 1)
+      const most = all('plinth_database_connections_max').map((one) => one.value)
+      const own = db.measure().pools.map(({ max }) => 2 * max)
+      assert.deepEqual(most, own)
     })
 
     it('count at most 10,000 rows per state, reading only covering indexes on SQLite', async () => {
