@@ -58,8 +58,8 @@ export const usage = `Measures the service relative to a reference on the same c
   --rows N          products in the database, and rows of the report (1000000)
   --only NAME       only this row, or else all rows whose names start with NAME and a hyphen: get, get-random,
                     not-modified, list-20, list-50, list-100, token, remembered-token, report, report-postgres,
-                    report-ndjson, report-xlsx, webhooks, list-rule, list-expand, mixed, create, create-hook, streams,
-                    streams-matching, get-counted, not-modified-counted, greedy, overload, background,
+                    report-ndjson, report-xlsx, webhooks, list-rule, list-expand, mixed, mixed-create, create, create-hook,
+                    streams, streams-matching, get-counted, not-modified-counted, greedy, overload, background,
                     threads-get-random, threads-mixed, threads-create or start; also peer-fastify-sqlite, peer-nest
                     (after npm ci --prefix bench/peers) and peer-pocketbase (with POCKETBASE=<path of the program>),
                     which are not measured otherwise

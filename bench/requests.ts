@@ -31,8 +31,11 @@ export interface RequestRow {
   requests: (headers: Headers, rows: number, service: Target) => string[] | Promise<string[]>
   /** Builds the requests of a reference that does not understand those of the service. */
   referenceRequests?: RequestRow['requests']
-  /** `count` returns the number of writes stored in the file; `share` is the fraction of requests that write. */
-  writes?: { count: (databaseFile: string) => number; share: number }
+  /**
+   * `count` returns the number of writes stored in the file; `share` is the fraction of requests that write; `status` is
+   * the expected status of writes if it differs from that of the other requests.
+   */
+  writes?: { count: (databaseFile: string) => number; share: number; status?: number }
 }
 
 type Headers = Record<string, string>
@@ -66,7 +69,7 @@ export async function pages(service: Target, headers: Headers, first: string): P
 
 /** Number of rows read at random: too many to fit into the heap's young generation. */
 const randomRows = 10_000
-/** In the measurement `mixed`, one request in this many is a write. */
+/** In the mixed measurements, one request in this many is a write. */
 const requestsPerWrite = 20
 
 /** Returns distinct ids from the whole table, in the same pseudo-random order in every run. */
@@ -89,14 +92,20 @@ function shuffledIds(rows: number): number[] {
 const randomReads = (headers: Headers, rows: number) =>
   shuffledIds(rows).map((id) => requestText('GET', `/products/${id}`, headers))
 
-/** Builds one request per id: mostly reads, but one in `requestsPerWrite` replaces the product. */
-function randomReadsAndWrites(headers: Headers, rows: number): string[] {
-  const json = { ...headers, 'content-type': 'application/json' }
-  return shuffledIds(rows).map((id, at) => {
-    if (at % requestsPerWrite > 0) return requestText('GET', `/products/${id}`, headers)
-    return requestText('PUT', `/products/${id}`, json, JSON.stringify({ name: nameOf(id), price: priceOf(at) }))
-  })
-}
+/**
+ * Returns a function that builds one request per id: mostly reads, but one in `requestsPerWrite` replaces the product
+ * (PUT) or creates another one (POST).
+ */
+const randomReadsAndWrites =
+  (method: 'PUT' | 'POST') =>
+  (headers: Headers, rows: number): string[] => {
+    const json = { ...headers, 'content-type': 'application/json' }
+    return shuffledIds(rows).map((id, at) => {
+      if (at % requestsPerWrite > 0) return requestText('GET', `/products/${id}`, headers)
+      const path = method === 'PUT' ? `/products/${id}` : '/products'
+      return requestText(method, path, json, JSON.stringify({ name: nameOf(id), price: priceOf(at) }))
+    })
+  }
 
 export const rows: RequestRow[] = [
   { name: 'get', title: 'GET /products/{id}', floor: 0.5, status: 200, referenceStatus: 200, requests: reads },
@@ -135,8 +144,17 @@ export const rows: RequestRow[] = [
     floor: 0.1,
     status: 200,
     referenceStatus: 200,
-    requests: randomReadsAndWrites,
+    requests: randomReadsAndWrites('PUT'),
     writes: { count: countRevisions, share: 1 / requestsPerWrite },
+  },
+  {
+    name: 'mixed-create',
+    title: '95 % GET, 5 % POST durable, random',
+    floor: 0.3,
+    status: 200,
+    referenceStatus: 200,
+    requests: randomReadsAndWrites('POST'),
+    writes: { count: countProducts, share: 1 / requestsPerWrite, status: 201 },
   },
   ...limits.map(
     (limit): RequestRow => ({
@@ -234,7 +252,8 @@ export async function runOnce(
     serverPid: target.pid,
   }
   const expected = isService ? row.status : row.referenceStatus
-  return useWrk ? runWrk(sandbox, order, expected) : runLoad(sandbox, pin, order, expected)
+  if (useWrk) return runWrk(sandbox, order, expected)
+  return runLoad(sandbox, pin, order, [expected, row.writes?.status ?? expected])
 }
 
 const percent = (share: number) => (Number.isNaN(share) ? '–' : `${Math.round(share * 100)} %`).padStart(5)

@@ -17,8 +17,8 @@ import { threadRows } from './threads.ts'
 import { cachedTokenRow, tokenRow } from './tokens.ts'
 import { webhooksRow } from './webhooks.ts'
 
-const [get, notModified, create, getRandom, mixed, ...lists] = requestRows as [
-  ...[Measurement, Measurement, Measurement, Measurement, Measurement],
+const [get, notModified, create, getRandom, mixed, mixedCreate, ...lists] = requestRows as [
+  ...[Measurement, Measurement, Measurement, Measurement, Measurement, Measurement],
   ...Measurement[],
 ]
 /** Table rows with writes come after the read-only rows. */
@@ -31,6 +31,7 @@ const measurements: Measurement[] = [
   webhooksRow,
   ...ownListRows,
   mixed,
+  mixedCreate,
   create,
   hookRow,
   ...streamRows,

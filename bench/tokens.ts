@@ -40,7 +40,7 @@ function runOnce({ options, sandbox, pin }: Bench, { port, tls, pid }: Target, s
   const form = 'grant_type=client_credentials&scope=products%3Awrite%20reports%3Aread'
   const requests = [requestText('POST', '/oauth/token', { ...proxied(tls), ...headers }, form)]
   const { connections } = options
-  return runLoad(sandbox, pin, { port, tls, requests, connections, warmSeconds: 0.5, seconds, serverPid: pid }, 200)
+  return runLoad(sandbox, pin, { port, tls, requests, connections, warmSeconds: 0.5, seconds, serverPid: pid }, [200])
 }
 
 async function startProvider({ options, sandbox, pin, service }: Bench) {
