@@ -26,6 +26,8 @@ export interface AuthorizationOptions {
   /** The service's public URL, which is the issuer and the audience of its tokens. */
   baseUrl: string
   audit: Audit
+  /** The number of threads of this process that serve requests. */
+  threads: number
   /** The number of revocations in this process. */
   revocations: RevocationEpoch
   /** Returns the current time in ms since the epoch. */
@@ -84,14 +86,14 @@ export async function openAuthorization(options: AuthorizationOptions) {
   }
 }
 
-function userParts({ config, stores: { db, sealer }, baseUrl: issuer, now, audit }: AuthorizationOptions) {
+function userParts({ config, stores: { db, sealer }, baseUrl: issuer, now, audit, threads }: AuthorizationOptions) {
   const { users, production, passwordCost } = config
   const { productName, accentColor, smtpUrl, smtpFrom } = users
   return createUserParts({
     ...{ db, sealer, issuer, now, random: randomBytes },
     branding: { productName, accentColor },
     smtp: smtpUrl !== null && smtpFrom !== null ? { url: smtpUrl, from: smtpFrom } : null,
-    audit,
+    ...{ audit, threads },
     limits: production ? tryLimits : developmentTryLimits,
     ...(passwordCost && { cost: passwordCost }),
   })

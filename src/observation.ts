@@ -1,19 +1,23 @@
 import { statfs } from 'node:fs/promises'
 import type { WriteAccessLine } from './http/server/access-log.ts'
-import { type SamplerOptions, startSampler } from './metrics/history/sampler.ts'
+import { loopDelay } from './metrics/history/loop-delay.ts'
+import { type SamplerOptions, sampleMs, startSampler } from './metrics/history/sampler.ts'
 import type { Metrics } from './metrics/metrics.ts'
+import { atEach } from './storage/clock.ts'
 import type { RandomBytes } from './storage/ids.ts'
 import { requestCounter } from './storage/request-counts.ts'
+import type { ThreadContext } from './threads/context.ts'
+import { loopDelaysOf } from './threads/memory.ts'
 import { trafficCounter } from './traffic/counter.ts'
 import { requestLog } from './traffic/request-log.ts'
 import { type VersionStatus, versionMatcher } from './versioning/version-of-path.ts'
 
-export interface ObservationOptions extends Omit<SamplerOptions, 'onError' | 'metrics' | 'freeBytes'> {
+export interface ObservationOptions extends Omit<SamplerOptions, 'onError' | 'metrics' | 'freeBytes' | 'loopDelayMs'> {
   /** Maximum number of responses per second in the request log; 0 turns it off. */
   requestLogRate: number
   dataDir: string
   /** Null if the service runs in one thread. */
-  thread: { number: number } | null
+  thread: Pick<ThreadContext, 'number' | 'role' | 'serving' | 'memory'> | null
   onClose: (closer: () => unknown) => void
   metrics: Metrics
   random: RandomBytes
@@ -49,30 +53,56 @@ export interface Observation {
 
 /**
  * Stores statistics about responses until the service closes: requests per client and day, the busiest clients, users
- * and addresses, the request log, and samples of the metrics. Each thread stores its own rows under its own name; only
- * the first thread stores samples.
+ * and addresses, the request log, and samples of the metrics. Each thread stores its own rows of the busiest
+ * clients under its own name; only the first thread stores samples.
  */
-export function startObservation(given: ObservationOptions): Observation {
-  const { thread } = given
-  const options = { ...given, node: thread === null ? given.node : `${given.node}.${thread.number}` }
-  const { db, node, now, metrics, requestLogRate: rate, onErrorOf } = options
+export function startObservation(options: ObservationOptions): Observation {
+  const { thread, db, node, now, metrics, requestLogRate, onErrorOf } = options
   const perDay = requestCounter({ db, now, onError: onErrorOf('request counts') })
-  const traffic = trafficCounter({ db, node, now, onError: onErrorOf('traffic') })
+  const rowsOf = thread === null ? node : `${node}.${thread.number}`
+  const traffic = trafficCounter({ db, node: rowsOf, now, onError: onErrorOf('traffic') })
+  const rate = Math.ceil(requestLogRate / (thread?.serving ?? 1))
   const logging = { ...options, rate, onUnlogged: metrics.onUnlogged, onError: onErrorOf('request log') }
   const log = rate === 0 ? null : requestLog(logging)
   const freeBytes = async () => {
     const { bavail, bsize } = await statfs(options.dataDir)
     return bavail * bsize
   }
-  const sampling = { ...options, freeBytes, onError: onErrorOf('metrics history') }
+  const loop = measureLoopDelay(options)
+  const sampling = { ...options, loopDelayMs: loop.read, freeBytes, onError: onErrorOf('metrics history') }
   const sampler = thread === null || thread.number === 1 ? startSampler(sampling) : null
-  options.onClose(() => Promise.all([sampler?.close(), traffic.close(), log?.close(), perDay.close()]))
+  options.onClose(() => {
+    loop.stop()
+    return Promise.all([sampler?.close(), traffic.close(), log?.close(), perDay.close()])
+  })
   return {
     onResponse: (line) => {
       if (line.client !== undefined) perDay.count(line.client)
       traffic.count(line)
       log?.add(line)
     },
-    requestLogRate: rate,
+    requestLogRate,
+  }
+}
+
+/**
+ * Measures the delay of this thread's event loop. `read` returns the largest delay of all threads since the previous
+ * call, in ms; the delays of the other threads are up to 15 seconds old.
+ */
+function measureLoopDelay({ thread, now }: Pick<ObservationOptions, 'thread' | 'now'>) {
+  const own = loopDelay()
+  if (thread === null) return own
+  const delays = loopDelaysOf(thread.memory, thread.number)
+  const report = () => delays.report(own.read())
+  const stop = thread.number === 1 ? () => {} : atEach(sampleMs, now, report)
+  return {
+    read: () => {
+      report()
+      return delays.largest()
+    },
+    stop: () => {
+      stop()
+      own.stop()
+    },
   }
 }

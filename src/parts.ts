@@ -151,7 +151,8 @@ async function openLimits({ rateLimits }: Config, now: () => number, opening: Op
   const rules = limitRules(rateLimits)
   if (rules === null) return null
   const { redisUrl } = rateLimits
-  const counters = await openCounters({ db, redisUrl, now, later, onNotice: logCounters(log) })
+  const sharing = thread && { divisor: thread.divisor }
+  const counters = await openCounters({ db, redisUrl, now, later, ...sharing, onNotice: logCounters(log) })
   onClose(counters.close)
   return { rules, monotonic, counters, memory: thread?.memory.limits ?? null }
 }

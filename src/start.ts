@@ -47,7 +47,13 @@ async function start(settings: Config, declared: Definition, { version, thread, 
   for (const closer of [logs.flush, logRejections(logs.log)]) onClose(closer)
   const { log } = logs
   const others = thread ? { others: thread.others } : {}
-  const metrics = openMetrics({ version, versions: lifecycles, monotonic, ofProcess: true, ...others })
+  const metrics = openMetrics({
+    version,
+    versions: lifecycles,
+    monotonic,
+    ofThread: thread?.role ?? 'serve',
+    ...others,
+  })
   const common = { version, log, metrics, onClose, thread }
   const { onCommit } = metrics
   const { definition, ...stores } = await openData(config, declared, { ...common, ...sharingOf(thread), onCommit })

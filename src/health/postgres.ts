@@ -1,8 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import { count } from '../backup/describe.ts'
+import { threadsOf } from '../config/service.ts'
 import { poolerUrlOf } from '../config/storage.ts'
 import { queues } from '../queue/queue.ts'
-import { maxConnections } from '../storage/database.ts'
+import { maxConnections, poolShare } from '../storage/database.ts'
 import { errorField } from '../storage/engine.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 
@@ -13,10 +14,25 @@ const ends: Readonly<Record<number, string>> = {
   ...{ 13: '2025-11-13', 14: '2026-11-12', 15: '2027-11-11', 16: '2028-11-09', 17: '2029-11-08', 18: '2030-11-14' },
 }
 
-/** The maximum number of connections from a node with all roles: to the pooler, and directly to the server. */
-const pooled = maxConnections.main + maxConnections.reserved
-const direct =
-  Object.values(maxConnections).reduce((sum, size) => sum + size, 0) - pooled + queues['report.generate'].concurrency
+/**
+ * Returns the maximum numbers of connections from a node with all roles: to the pooler, and directly to the server.
+ * `serving` is the number of threads that serve requests.
+ */
+export function connectionsOfNode(serving: number): { pooled: number; direct: number } {
+  const { main, reserved, scans, counters, queue, wakeUps, node, textIndex } = maxConnections
+  // With several threads, there are two more: one for background work, and the main thread, which only supervises.
+  const services = serving === 1 ? 1 : serving + 1
+  const threads = serving === 1 ? 1 : serving + 2
+  const shared = (size: number) => poolShare(size, threads)
+  return {
+    pooled: threads * (shared(main) + shared(reserved)),
+    direct:
+      threads * shared(scans) +
+      services * (shared(counters) + queue + wakeUps) +
+      (node + textIndex + queues['report.generate'].concurrency),
+  }
+}
+
 const maxUsedShare = 0.8
 
 const insufficientPrivilege = '42501'
@@ -124,6 +140,7 @@ export const postgresChecks: readonly Check<DatabaseContext>[] = [
       if (found === null) return null
       const { used, nodes, max } = found
       const hasPooler = poolerUrlOf(context.config.storage) !== null
+      const { direct, pooled } = connectionsOfNode(threadsOf(context.config.service.threads))
       const ofNode = hasPooler ? direct : direct + pooled
       const needed = Math.max(1, nodes) * ofNode
       const others = hasPooler ? ', and the pooler its own' : ''

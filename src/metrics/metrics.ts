@@ -20,8 +20,11 @@ export interface MetricsOptions {
   versions: VersionPaths
   /** Returns the monotonic time in ms. */
   monotonic: () => number
-  /** Whether to include the metrics of the process and of this thread. Set this to true only once per thread. */
-  ofProcess: boolean
+  /**
+   * The role of this thread; then the metrics of the process and of this thread are included. Set this only once per
+   * thread. Null to omit them.
+   */
+  ofThread: 'serve' | 'background' | null
   /** Returns the counts of the other threads in this process. */
   others?: () => Promise<ThreadCounts[]>
 }
@@ -80,8 +83,15 @@ function addTotals(threads: readonly Totals[]): Totals {
   }))
 }
 
+/** Adds up the counters and histograms of threads that have ended; their gauges no longer count. */
+export async function sumOfEnded(threads: readonly ThreadCounts[]): Promise<ThreadCounts> {
+  const counts = threads.map(({ metrics }) => metrics.filter(({ type }) => String(type) !== 'gauge'))
+  const metrics = await AggregatorRegistry.aggregate(counts).getMetricsAsJSON()
+  return { metrics, totals: addTotals(threads.map(({ totals }) => totals)) }
+}
+
 /** Creates the metrics of a process. */
-export function openMetrics({ version, versions, monotonic, ofProcess, others }: MetricsOptions): Metrics {
+export function openMetrics({ version, versions, monotonic, ofThread, others }: MetricsOptions): Metrics {
   const registry = new Registry()
   // Metrics that have the same values in all threads: those of the process, the database and the files.
   const shared = new Registry()
@@ -98,7 +108,7 @@ export function openMetrics({ version, versions, monotonic, ofProcess, others }:
   const sums = { delivered: 0, deliveryFailures: 0, unlogged: 0 }
   const refreshers: (() => Promise<unknown>)[] = []
   let readState: Metrics['readState'] = async () => null
-  if (ofProcess) processMetrics(registry, shared)
+  if (ofThread !== null) processMetrics(registry, shared, ofThread)
   const ownTotals = (): Totals => ({ ...totals(), ...sums })
   return {
     ...reports,

@@ -7,12 +7,14 @@ import { type CachedReadOptions, cachedRead } from './cached-read.ts'
 import { registerRead, type Sample } from './samples.ts'
 
 /**
- * The default metrics that are not registered: gauges whose names look like counters, and metrics that call
- * undocumented functions of Node.js. `nodejs_active_resources` replaces the latter.
+ * The default metrics that are not registered: gauges whose names look like counters; metrics that call undocumented
+ * functions of Node.js, which `nodejs_active_resources` replaces; and the CPU time, which starts at 0 in each thread and
+ * which `processMetrics` replaces.
  */
 const omitted = [
   ...['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'],
   ...['nodejs_active_handles', 'nodejs_active_requests'],
+  ...['process_cpu_user_seconds_total', 'process_cpu_system_seconds_total', 'process_cpu_seconds_total'],
 ]
 
 /**
@@ -20,27 +22,34 @@ const omitted = [
  * memory, and the number of threads. Call this only once per thread, because the observer of garbage collections is never
  * removed.
  */
-export function processMetrics(registry: Registry, shared: Registry): void {
+export function processMetrics(registry: Registry, shared: Registry, role: 'serve' | 'background'): void {
   collectDefaultMetrics({ register: registry })
   for (const name of omitted) registry.removeSingleMetric(name)
-  for (const { name } of registry.getMetricsAsArray().filter((metric) => metric.name.startsWith('process_'))) {
-    shared.registerMetric(registry.getSingleMetric(name) as Metric)
+  for (const { name } of registry.getMetricsAsArray()) {
+    const metric = registry.getSingleMetric(name) as Metric & { aggregator: string }
+    // The average of several threads would hide a thread that is blocked.
+    if (metric.aggregator === 'average') metric.aggregator = 'max'
+    if (!name.startsWith('process_')) continue
+    shared.registerMetric(metric)
     registry.removeSingleMetric(name)
   }
-  const single = (name: string, help: string, type: 'counter' | 'gauge', value: () => number | undefined) =>
-    registerRead(registry, { name, help, type, read: () => sampleOf(value()) })
   const loop = () => performance.eventLoopUtilization()
-  const active = 'Time for which the event loops ran callbacks; all threads together'
-  single('plinth_event_loop_active_seconds_total', active, 'counter', () => loop().active / 1_000)
-  single(
-    'plinth_event_loop_idle_seconds_total',
-    'Time for which the event loops waited for events; all threads together',
-    'counter',
-    () => loop().idle / 1_000,
-  )
-  const ofProcess = { name: 'plinth_process_threads', help: 'Threads of the process; only on Linux' }
-  registerRead(shared, { ...ofProcess, type: 'gauge', read: () => sampleOf(threads()) })
+  const ofLoop = (name: string, help: string, read: () => number) =>
+    registerRead(registry, { name, help, type: 'counter', read: () => [{ labels: { role }, value: read() / 1_000 }] })
+  const active = 'Time for which event loops ran callbacks, by the role of their threads'
+  ofLoop('plinth_event_loop_active_seconds_total', active, () => loop().active)
+  const idle = 'Time for which event loops waited for events, by the role of their threads'
+  ofLoop('plinth_event_loop_idle_seconds_total', idle, () => loop().idle)
+  const ofProcess = (name: string, help: string, type: 'counter' | 'gauge', read: () => number | undefined) =>
+    registerRead(shared, { name, help, type, read: () => sampleOf(read()) })
+  const cpu = 'CPU time of the process, in user mode and in the kernel'
+  ofProcess('process_cpu_seconds_total', cpu, 'counter', () => cpuSeconds('user') + cpuSeconds('system'))
+  ofProcess('process_cpu_user_seconds_total', 'CPU time in user mode', 'counter', () => cpuSeconds('user'))
+  ofProcess('process_cpu_system_seconds_total', 'CPU time in the kernel', 'counter', () => cpuSeconds('system'))
+  ofProcess('plinth_process_threads', 'Threads of the process; only on Linux', 'gauge', threads)
 }
+
+const cpuSeconds = (mode: 'user' | 'system'): number => process.cpuUsage()[mode] / 1e6
 
 const sampleOf = (value: number | undefined): Sample[] => (value === undefined ? [] : [{ labels: {}, value }])
 

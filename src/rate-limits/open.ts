@@ -10,6 +10,8 @@ import { type LimitWindows, windowsIn, windowsOf } from './stores/windows.ts'
 export interface LimitCountersOptions {
   db: Database
   redisUrl: string | null
+  /** The number of threads that share the connections to PostgreSQL; 1 by default. */
+  divisor?: number
   /** Timeout for the shared store in ms; default: 50 for Redis, 500 for PostgreSQL. */
   timeoutMs?: number
   now: () => number
@@ -35,9 +37,9 @@ const postgresTimeoutMs = 500
  * other requests. If opening fails, closes everything before rejecting.
  */
 export async function openCounters(options: LimitCountersOptions): Promise<OpenCounters> {
-  const { db } = options
-  const isServer = db.engine.name === 'postgres'
-  const own = isServer ? await openDatabase(db.url, { poolSize: maxConnections.counters, isBestEffort: true }) : null
+  const { db, divisor = 1 } = options
+  const counting = { poolSize: maxConnections.counters, divisor, isBestEffort: true }
+  const own = db.engine.name === 'postgres' ? await openDatabase(db.url, counting) : null
   return countersOver(options, own).catch(async (error) => {
     await own?.close()
     throw error

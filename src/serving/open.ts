@@ -40,7 +40,8 @@ export async function openServed(config: Config, opened: Opened, { logs, onClose
   onClose(audit.flush)
   const reserved = { ...opened, db: opened.db.reserved }
   const access = { config, definition: opened.definition, stores: reserved, baseUrl, audit, ...logAuthorization(log) }
-  const authorization = await openAuthorization({ ...access, revocations, now, monotonic })
+  const threads = thread?.serving ?? 1
+  const authorization = await openAuthorization({ ...access, revocations, now, monotonic, threads })
   onClose(authorization.stop)
   const stopping = new AbortController()
   const served = { ...opened, ...authorization, baseUrl, audit, stopping: stopping.signal }

@@ -53,6 +53,16 @@ export const maxConnections = {
 } as const
 
 /**
+ * The smallest pool size. With only one connection, a statement that depends on another statement in the same pool
+ * would wait forever.
+ */
+const minPool = 2
+
+/** Returns the size of a pool in each of several threads that share a number of connections. */
+export const poolShare = (connections: number, threads: number): number =>
+  Math.max(minPool, Math.ceil(connections / threads))
+
+/**
  * The state of a connection pool: the numbers of open and idle connections, and of requests waiting for a connection.
  */
 export interface PoolMeasures {

@@ -79,7 +79,7 @@ async function openTestParts(options: TestAppOptions, wakes: EventEmitter, onClo
   const env = { PLINTH_DATA_DIR: folder }
   const config = readConfig(env)
   const lifecycles = versionLifecycles(definition, {})
-  const metrics = openMetrics({ version, versions: lifecycles, monotonic, ofProcess: false })
+  const metrics = openMetrics({ version, versions: lifecycles, monotonic, ofThread: null })
   const log: Log = { info: () => {}, warn: () => {}, error: (fields) => onError('err' in fields ? fields.err : fields) }
   const common = { ...options, db, queue, sealer: seal, random: randomBytes, monotonic, env, config, metrics, log }
   const access = rowAccess(definition, { db, now, givenClaims: callers.givenClaims })

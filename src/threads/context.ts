@@ -8,6 +8,8 @@ export interface ThreadContext {
   /** At least 1. Thread 1 also runs the listener for metrics and records the history of metrics, once per process. */
   number: number
   role: ThreadRole
+  /** The number of threads that serve requests. */
+  serving: number
   /** How many threads share the connections to PostgreSQL. */
   divisor: number
   /** The id of the process in the table `nodes`. */

@@ -2,45 +2,69 @@ import type { Worker } from 'node:worker_threads'
 import type { ThreadCounts } from '../metrics/metrics.ts'
 import type { ThreadMessage, ToThread } from './messages.ts'
 
+type Port = Pick<Worker, 'postMessage'>
+
 export interface HubOptions {
-  /** Returns the ready threads, except the one with this number. */
-  others: (number: number) => Worker[]
+  /** Returns the ready threads by number, except the one with this number. */
+  others: (number: number) => ReadonlyMap<number, Port>
   later: (ms: number, run: () => void) => () => void
 }
 
-/** Relays a thread's request for metric counts to all other threads, and their replies back to that thread. */
+/**
+ * Relays a thread's request for metric counts to all other threads, and their replies back to that thread. The counts of
+ * the process never decrease: it also passes on what ended threads had counted.
+ */
 export interface Hub {
-  receive: (number: number, worker: Worker, message: Extract<ThreadMessage, { event: 'question' | 'answer' }>) => void
+  receive: (number: number, worker: Port, message: Extract<ThreadMessage, { event: 'question' | 'answer' }>) => void
+  /** Keeps the last counts of a thread that has ended. */
+  onEnded: (number: number) => void
 }
 
-/** A thread that does not reply within this time, because it hangs or is exiting, is left out. */
+/** If a thread does not reply within this time, because it hangs or is exiting, its last reply is passed on. */
 const limitMs = 1_000
 
 export function openHub({ others, later }: HubOptions): Hub {
-  const waiting = new Map<number, { expected: number; counted: ThreadCounts[]; done: () => void }>()
+  const waiting = new Map<number, { missing: Set<number>; done: () => void }>()
+  const latest = new Map<number, ThreadCounts>()
+  let ended: ThreadCounts[] = []
+  let ending = Promise.resolve()
   let ids = 0
-  const ask = (number: number, worker: Worker, question: number) => {
+  const ask = (number: number, worker: Port, question: number) => {
     const id = ++ids
     const asked = others(number)
-    const counted: ThreadCounts[] = []
+    const missing = new Set(asked.keys())
     const done = () => {
       cancel()
-      if (waiting.delete(id)) send(worker, { event: 'answers', id: question, counted })
+      if (!waiting.delete(id)) return
+      const counted = [...asked.keys()].flatMap((other) => latest.get(other) ?? [])
+      send(worker, { event: 'answers', id: question, counted: [...counted, ...ended] })
     }
     const cancel = later(limitMs, done)
-    waiting.set(id, { expected: asked.length, counted, done })
-    for (const other of asked) send(other, { event: 'question', id })
-    if (asked.length === 0) done()
+    waiting.set(id, { missing, done })
+    for (const other of asked.values()) send(other, { event: 'question', id })
+    if (missing.size === 0) done()
   }
   return {
     receive: (number, worker, message) => {
       if (message.event === 'question') return ask(number, worker, message.id)
-      const { expected, counted, done } = waiting.get(message.id) ?? {}
-      if (counted === undefined) return
-      counted.push(message.counted)
-      if (counted.length === expected) done?.()
+      latest.set(number, message.counted)
+      const { missing, done } = waiting.get(message.id) ?? {}
+      missing?.delete(number)
+      if (missing?.size === 0) done?.()
+    },
+    onEnded: (number) => {
+      const last = latest.get(number)
+      latest.delete(number)
+      if (last === undefined) return
+      ended.push(last)
+      ending = ending.then(async () => {
+        const { sumOfEnded } = await import('../metrics/metrics.ts')
+        const before = ended.length
+        const sum = await sumOfEnded(ended)
+        ended = [sum, ...ended.slice(before)]
+      })
     },
   }
 }
 
-const send = (worker: Worker, message: ToThread) => worker.postMessage(message)
+const send = (worker: Port, message: ToThread) => worker.postMessage(message)

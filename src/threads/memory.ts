@@ -11,6 +11,8 @@ export interface ThreadMemory {
   /** The lock that a thread holds while it stops listening. */
   listening: SharedArrayBuffer
   counts: SharedArrayBuffer
+  /** For each thread, the delay of its event loop in hundredths of a millisecond. */
+  delays: SharedArrayBuffer
   /** For each thread, the name of the hook, action or job that it is running. */
   code: SharedArrayBuffer
 }
@@ -30,6 +32,7 @@ export const threadMemory = (maxNumber: number): ThreadMemory => ({
   limits: limitMemory(),
   listening: threadLockMemory(),
   counts: new SharedArrayBuffer((beatsAt + maxNumber + 1) * Int32Array.BYTES_PER_ELEMENT),
+  delays: new SharedArrayBuffer((maxNumber + 1) * Int32Array.BYTES_PER_ELEMENT),
   code: new SharedArrayBuffer((maxNumber + 1) * nameBytes),
 })
 
@@ -94,6 +97,15 @@ export function beatsOf(memory: ThreadMemory, number: number): { add: () => void
   return {
     add: () => void Atomics.add(counts, beatsAt + number, 1),
     count: () => Atomics.load(counts, beatsAt + number),
+  }
+}
+
+/** Returns functions that store the delay of a thread's event loop in ms, and return the largest of all threads. */
+export function loopDelaysOf(memory: ThreadMemory, number: number) {
+  const delays = new Int32Array(memory.delays)
+  return {
+    report: (ms: number) => void Atomics.store(delays, number, Math.round(ms * 100)),
+    largest: (): number => Math.max(...delays) / 100,
   }
 }
 

@@ -8,6 +8,8 @@ export interface ThreadData {
   definitionFile: string | null
   port: number
   nodeId: string
+  /** The number of threads that serve requests. */
+  serving: number
   /** How many threads share the connections to PostgreSQL. */
   divisor: number
   version: string

@@ -1,4 +1,5 @@
 import type { LoadedDefinition } from '../cli/load-definition.ts'
+import { logRejections } from '../code/services.ts'
 import { baseUrlOf, type Config } from '../config/config.ts'
 import { threadsOf } from '../config/service.ts'
 import { later, loggingClose, monotonic, type OnClose, openAll, type Service, wall } from '../lifecycle.ts'
@@ -34,7 +35,7 @@ async function start(
   versionLifecycles(declared, config.versions.plans)
   const roles = rolesOf(config)
   const logs = openServiceLogs(config, { out: process.stdout, env: process.env, now: wall })
-  onClose(logs.flush)
+  for (const closer of [logs.flush, logRejections(logs.log)]) onClose(closer)
   const { log } = logs
   const memory = threadMemory(roles.length + 1)
   const sharing = { shared: { memory: memory.sqlite, thread: roles.length + 1 }, divisor: roles.length + 1 }
@@ -54,7 +55,9 @@ async function start(
   const nodeId = await addNode(config, definition, { ...stores, version, log, onClose }, clock)
   const { isTTY, columns } = process.stdout
   const terminal = { isTTY: isTTY === true, columns }
-  const data = { definitionFile: file, port: config.http.port, nodeId, divisor: roles.length + 1, version, terminal }
+  const serving = roles.filter((role) => role === 'serve').length
+  const shared = { nodeId, serving, divisor: roles.length + 1, version, terminal }
+  const data = { definitionFile: file, port: config.http.port, ...shared }
   const close = await startThreads({ data, roles, memory, log, later })
   onClose(close)
   const flush = logs.flush

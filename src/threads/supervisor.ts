@@ -37,7 +37,7 @@ const endMs = 1_000
 export async function startThreads(options: SupervisorOptions): Promise<() => Promise<void>> {
   const { roles, memory, log, later } = options
   const threads = new Map<number, Thread>()
-  const hub = openHub({ later, others: (number) => portsOf([...threads.values()], number) })
+  const hub = openHub({ later, others: (number) => workersOf([...threads.values()], number) })
   let isClosing = false
   const begin = (number: number, role: ThreadRole) => {
     const started = launch({ ...options, number, role, hub })
@@ -45,6 +45,7 @@ export async function startThreads(options: SupervisorOptions): Promise<() => Pr
     void started.thread.ended.then(() => {
       releaseLocks(memory, number)
       if (isClosing || !started.thread.isReady) return
+      hub.onEnded(number)
       later(restartMs, () => isClosing || restart(number, role))
     })
     return started.ready
@@ -73,8 +74,12 @@ export async function startThreads(options: SupervisorOptions): Promise<() => Pr
   }
 }
 
-const portsOf = (threads: readonly Thread[], except: number) =>
-  threads.filter(({ number, isReady, isEnded }) => isReady && !isEnded && number !== except).map(({ worker }) => worker)
+const workersOf = (threads: readonly Thread[], except: number) =>
+  new Map(
+    threads
+      .filter(({ number, isReady, isEnded }) => isReady && !isEnded && number !== except)
+      .map(({ number, worker }) => [number, worker]),
+  )
 
 interface StartingThread extends SupervisorOptions {
   number: number

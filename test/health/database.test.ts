@@ -498,7 +498,8 @@ onPostgres((engine) => {
       await client.end()
       await place.remove()
     })
-    const check = (changes: Partial<ExamineOptions> = {}) => examined({ DATABASE_URL: place.url }, changes)
+    const check = (changes: Partial<ExamineOptions> = {}, env: Environment = {}) =>
+      examined({ DATABASE_URL: place.url, PLINTH_THREADS: '1', ...env }, changes)
     const name = () => new URL(place.url).pathname.slice(1)
 
     it('database.clock warns above 5 seconds, and fails above 30', async () => {
@@ -540,7 +541,7 @@ onPostgres((engine) => {
     it('database.connections warns if the nodes can open more connections than the server allows', async (t) => {
       expectCheck(await check(), 'database.connections', 'pass', /; 0 nodes can open 0/)
       const { rows } = await client.query(`select current_setting('max_connections')::int as max`)
-      // The totals of the table in docs/scaling.md: a node opens at most 35 connections, or 20 without those to a pooler.
+      // The totals in docs/scaling.md: with one thread, a node opens at most 35 connections, or 20 without those to a pooler.
       const nodes = Math.ceil(rows[0].max / 35)
       for (let node = 1; node <= nodes; node++) {
         const held = new pg.Client({ connectionString: place.url, application_name: `plinth host ${node}` })
@@ -548,7 +549,13 @@ onPostgres((engine) => {
         t.after(() => held.end())
       }
       expectCheck(await check(), 'database.connections', 'warn', new RegExp(`; ${nodes} nodes can open ${nodes * 35}`))
-      const env = { DATABASE_URL: 'postgres://pooler.example.com/plinth', PLINTH_DATABASE_DIRECT_URL: place.url }
+      const threaded = await check({}, { PLINTH_THREADS: '2' })
+      expectCheck(threaded, 'database.connections', 'warn', new RegExp(`; ${nodes} nodes can open ${nodes * 56}`))
+      const env = {
+        PLINTH_THREADS: '1',
+        DATABASE_URL: 'postgres://pooler.example.com/plinth',
+        PLINTH_DATABASE_DIRECT_URL: place.url,
+      }
       const pooled = await examined(env, { openDatabase: () => openReadOnly(place.url) })
       const counts = new RegExp(`; ${nodes} nodes can open ${nodes * 20}, and the pooler its own`)
       expectCheck(pooled, 'database.connections', 'pass', counts)

@@ -123,7 +123,7 @@ forEachEngine((engine) => {
       for (const name of ['process_resident_memory_bytes', 'process_cpu_seconds_total', 'plinth_process_threads']) {
         assert.ok((value(name) ?? 0) > 0, name)
       }
-      assert.ok((value('plinth_event_loop_active_seconds_total') ?? 0) > 0)
+      assert.ok((value('plinth_event_loop_active_seconds_total', { role: 'serve' }) ?? 0) > 0)
       assert.ok(metrics.all('nodejs_gc_duration_seconds_count').length > 0)
     })
   })

@@ -15,7 +15,7 @@ onSqlite((engine) => {
   let metrics: Scraped['metrics']
   before(async () => {
     const db: Database = await engine.database()
-    const opened = openMetrics({ version: '1', versions: [], monotonic: Date.now, ofProcess: true })
+    const opened = openMetrics({ version: '1', versions: [], monotonic: Date.now, ofThread: 'serve' })
     const onError = (error: unknown) => assert.fail(error as Error)
     const clocks = { now: Date.now, monotonic: Date.now, later }
     const sources = {

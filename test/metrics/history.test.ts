@@ -48,7 +48,7 @@ forEachEngine((engine) => {
     /** Returns a node's sampler and metrics. `respond` records responses in the metrics. */
     const nodeOn = (node: string, backlogs: Backlog[] = [], database = db, onError = assert.fail as () => void) => {
       const clocks = { now: () => now, monotonic: () => now, later: muchLater }
-      const metrics = openMetrics({ version: 'test', versions: [], monotonic: clocks.monotonic, ofProcess: false })
+      const metrics = openMetrics({ version: 'test', versions: [], monotonic: clocks.monotonic, ofThread: null })
       const sources = { space: async () => null, tableSizes: async () => null, hasBackups: false, onError }
       metrics.watch({
         ...clocks,
@@ -56,7 +56,15 @@ forEachEngine((engine) => {
         db: database,
         queue: { backlog: async () => backlogs, running: () => [] },
       })
-      const sampler = startSampler({ ...clocks, db: database, node, metrics, freeBytes: async () => 5_000, onError })
+      const sampler = startSampler({
+        ...clocks,
+        db: database,
+        node,
+        metrics,
+        loopDelayMs: () => 0,
+        freeBytes: async () => 5_000,
+        onError,
+      })
       const respond = (status: number, ms = 2, times = 1) => {
         for (let at = 0; at < times; at++) {
           metrics.onResponse({ route: '/products', method: 'GET', status, ms, client: undefined })

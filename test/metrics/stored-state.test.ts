@@ -26,7 +26,7 @@ function watched(
   const clock = { ms: 1_000_000 }
   const monotonic = () => clock.ms
   const { others, ...given } = more
-  const metrics = openMetrics({ version: 'test', versions: [], monotonic, ofProcess: false, ...(others && { others }) })
+  const metrics = openMetrics({ version: 'test', versions: [], monotonic, ofThread: null, ...(others && { others }) })
   const onError = (error: unknown) => void errors.push(error)
   const sources = { space: async () => null, tableSizes: async () => null, hasBackups: false, ...given }
   metrics.watch({ db, queue: { running: () => [], ...queue }, now: Date.now, monotonic, later, onError, ...sources })

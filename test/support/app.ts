@@ -106,7 +106,7 @@ export async function testApp(
   const definition: Definition = await storedDefinition(db.read, settings.definition ?? builtIn)
   const audit = openAudit({ db, sealer: seal, now, onError })
   const versions = versionLifecycles(definition, {})
-  const metrics = openMetrics({ version: 'test', versions, monotonic: now, ofProcess: false })
+  const metrics = openMetrics({ version: 'test', versions, monotonic: now, ofThread: null })
   const operatorEnv = { DATABASE_URL: db.url, PLINTH_DATA_DIR: folder, ...env }
   const operating = openOperations({
     ...{ config: readConfig(operatorEnv), env: operatorEnv, definition, dataDir: folder, db, sealer: seal, results },

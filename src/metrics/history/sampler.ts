@@ -1,4 +1,3 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { atEach } from '../../storage/clock.ts'
 import type { Database } from '../../storage/database.ts'
 import { sweepBelow } from '../../storage/sweep.ts'
@@ -12,6 +11,8 @@ export interface SamplerOptions {
   /** The id of this process in the table `nodes`. */
   node: string
   metrics: Pick<Metrics, 'totals' | 'readState'>
+  /** Returns the 99th percentile of the event loop's delay since the previous call, in ms. */
+  loopDelayMs: () => number
   /** Returns the free space in the data folder in bytes; null if it is unknown. */
   freeBytes: () => Promise<number | null>
   /** Returns the current time in ms since the epoch. */
@@ -31,7 +32,6 @@ export interface Sampler {
 /** The time between two samples. */
 export const sampleMs = 15_000
 const keptMs = 86_400_000
-const loopResolutionMs = 20
 const limitMs = 2_000
 
 /**
@@ -40,7 +40,6 @@ const limitMs = 2_000
  */
 export function startSampler(options: SamplerOptions): Sampler {
   const { db, node, metrics, now, onError } = options
-  const loop = loopDelay()
   const readFree = cachedRead({ ...options, read: options.freeBytes, freshMs: sampleMs / 2, limitMs })
   let previous: Totals | null = null
   const first = metrics.totals()
@@ -54,7 +53,7 @@ export function startSampler(options: SamplerOptions): Sampler {
     const totals = await metrics.totals()
     const counts = difference(totals, previous ?? (await first))
     previous = totals
-    const loopDelayMs = loop.read()
+    const loopDelayMs = options.loopDelayMs()
     const [state, diskFreeBytes] = await Promise.all([metrics.readState(), readFree()])
     const measured = { loopDelayMs, memoryBytes: process.memoryUsage.rss(), diskFreeBytes }
     const row: MetricSamplesTable = { at, node, ...counts, ...queuesOf(state, now()), ...measured }
@@ -77,23 +76,8 @@ export function startSampler(options: SamplerOptions): Sampler {
     sample,
     close: () => {
       stop()
-      loop.stop()
       return current
     },
-  }
-}
-
-/** Measures the delay of the event loop. `read` returns the 99th percentile since the previous call, in ms. */
-function loopDelay() {
-  const delays = monitorEventLoopDelay({ resolution: loopResolutionMs })
-  delays.enable()
-  return {
-    read: (): number => {
-      const ms = Math.max(0, delays.percentile(99) / 1_000_000 - loopResolutionMs)
-      delays.reset()
-      return Math.round(ms * 100) / 100
-    },
-    stop: () => void delays.disable(),
   }
 }
 

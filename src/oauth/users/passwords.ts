@@ -29,10 +29,16 @@ const format = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([
 const derive = promisify(argon2) as (algorithm: 'argon2id', parameters: Argon2Parameters) => Promise<Buffer>
 
 /**
- * Creates the password hasher, which uses argon2id with a random salt and returns PHC strings. Call once per process.
+ * Creates the password hasher, which uses argon2id with a random salt and returns PHC strings. Call once per thread;
+ * `threads` is the number of threads that share the limits of the process.
  */
-export function passwords(random: (size: number) => Uint8Array, cost: PasswordCost = defaultCost): Passwords {
-  const limited = limiter(atOnceLimit, waitingLimit)
+export function passwords(
+  random: (size: number) => Uint8Array,
+  cost: PasswordCost = defaultCost,
+  threads = 1,
+): Passwords {
+  const shareOf = (limit: number) => Math.max(1, Math.floor(limit / threads))
+  const limited = limiter(shareOf(atOnceLimit), shareOf(waitingLimit))
   const tagOf = (
     message: string,
     nonce: Uint8Array,

@@ -7,7 +7,7 @@ import { type Invitations, invitations } from './invitations.ts'
 import { createPasswordLogin, type Login } from './login.ts'
 import { type LoginTries, loginTries, type TryLimits } from './login-throttle.ts'
 import { invitationMail, type SendInvitation } from './mail.ts'
-import { defaultCost, type PasswordCost, passwords } from './passwords.ts'
+import { type PasswordCost, passwords } from './passwords.ts'
 
 export interface UserPartsOptions {
   db: Database
@@ -23,6 +23,8 @@ export interface UserPartsOptions {
   /** Audits successful, failed and blocked logins. */
   audit?: Pick<Audit, 'note' | 'tally'>
   cost?: PasswordCost
+  /** The number of threads that share the limit of concurrent password hashes; 1 by default. */
+  threads?: number
 }
 
 /** The components for logging in: password login, invitations and the page layout. */
@@ -35,10 +37,10 @@ export interface UserParts {
   frame: Frame
 }
 
-/** Creates the components. Call once per process, because all logins share one limit on concurrent password hashes. */
+/** Creates the components. Call once per thread, because its logins share one limit on concurrent password hashes. */
 export function createUserParts(options: UserPartsOptions): UserParts {
-  const { db, sealer, issuer, now, random, branding, smtp, limits, audit, cost = defaultCost } = options
-  const hasher = passwords(random, cost)
+  const { db, sealer, issuer, now, random, branding, smtp, limits, audit, cost, threads } = options
+  const hasher = passwords(random, cost, threads)
   const tries = loginTries(db, sealer, now, limits)
   return {
     login: createPasswordLogin({ db, sealer, passwords: hasher, tries, random, now, ...(audit && { audit }) }),

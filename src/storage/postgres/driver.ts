@@ -6,6 +6,7 @@ import {
   maxConnections,
   type OnCommit,
   type PoolMeasures,
+  poolShare,
   type Queryable,
   type ReadOnlyDatabase,
 } from '../database.ts'
@@ -42,11 +43,6 @@ export interface PostgresOptions {
 }
 
 const scansPerAccount = 1
-/**
- * The smallest pool size. With only one connection, a statement that depends on another statement in the same pool
- * would wait forever.
- */
-const minPool = 2
 /** Limits a scan to one core of the server, because parallel workers would slow down index-bounded reads. */
 const scanOptions = '-c max_parallel_workers_per_gather=0'
 
@@ -63,7 +59,7 @@ export async function openPostgres(
     ...(isBestEffort ? bestEffortTimeouts : defaultTimeouts),
     ...sessionTimeouts,
   }
-  const shareOf = (connections: number) => Math.max(minPool, Math.ceil(connections / divisor))
+  const shareOf = (connections: number) => poolShare(connections, divisor)
   const pool = (max: number) =>
     openPool(poolerUrl === null ? { ...ofServer, max } : { ...ofPooler, connectionString: poolerUrl, max }, names)
   const [main, reservedPool] = [pool(shareOf(poolSize)), pool(shareOf(maxConnections.reserved))]
