@@ -25,8 +25,8 @@ export interface MetricsOptions {
    * thread. Null to omit them.
    */
   ofThread: 'serve' | 'background' | null
-  /** Returns the counts of the other threads in this process. */
-  others?: () => Promise<ThreadCounts[]>
+  /** Returns the counts of the other threads in this process; gets the counts of this thread. */
+  others?: (own: ThreadCounts) => Promise<ThreadCounts[]>
 }
 
 /** The counts of one thread, in the form in which threads exchange them. */
@@ -90,14 +90,18 @@ export async function sumOfEnded(threads: readonly ThreadCounts[]): Promise<Thre
   return { metrics, totals: addTotals(threads.map(({ totals }) => totals)) }
 }
 
+function addBuildInfo(registry: Registry, version: string): void {
+  const info = { name: 'plinth_build_info', help: 'Always 1; the labels name the versions of Plinth and Node.js' }
+  const build = new Gauge({ ...info, labelNames: ['version', 'node'], registers: [registry] })
+  build.set({ version, node: process.version }, 1)
+}
+
 /** Creates the metrics of a process. */
 export function openMetrics({ version, versions, monotonic, ofThread, others }: MetricsOptions): Metrics {
   const registry = new Registry()
   // Metrics that have the same values in all threads: those of the process, the database and the files.
   const shared = new Registry()
-  const info = { name: 'plinth_build_info', help: 'Always 1; the labels name the versions of Plinth and Node.js' }
-  const build = new Gauge({ ...info, labelNames: ['version', 'node'], registers: [shared] })
-  build.set({ version, node: process.version }, 1)
+  addBuildInfo(shared, version)
   const { count, totals } = httpRequests(registry, versions)
   const countClient = topClients(registry, monotonic)
   const reports = { ...workMetrics(registry), ...accessMetrics(registry) }
@@ -105,11 +109,16 @@ export function openMetrics({ version, versions, monotonic, ofThread, others }: 
     name: 'plinth_request_log_skipped_total',
     help: 'Responses that are missing in the request log, because there were too many or the database did not store them',
   })
-  const sums = { delivered: 0, deliveryFailures: 0, unlogged: 0 }
   const refreshers: (() => Promise<unknown>)[] = []
+  const sums = { delivered: 0, deliveryFailures: 0, unlogged: 0 }
   let readState: Metrics['readState'] = async () => null
   if (ofThread !== null) processMetrics(registry, shared, ofThread)
-  const ownTotals = (): Totals => ({ ...totals(), ...sums })
+  // The totals come first: they are those at the time of the call.
+  const counted = async () => ({ totals: { ...totals(), ...sums }, metrics: await registry.getMetricsAsJSON() })
+  const ofThreads = async () => {
+    const own = await counted()
+    return [own, ...((await others?.(own)) ?? [])]
+  }
   return {
     ...reports,
     onCalled: (due, outcome) => {
@@ -120,13 +129,12 @@ export function openMetrics({ version, versions, monotonic, ofThread, others }: 
       unlogged.inc(missing)
       sums.unlogged += missing
     },
-    totals: async () => addTotals([ownTotals(), ...((await others?.()) ?? []).map((one) => one.totals)]),
-    counted: async () => ({ metrics: await registry.getMetricsAsJSON(), totals: ownTotals() }),
+    totals: async () => addTotals((await ofThreads()).map((one) => one.totals)),
+    counted,
     readState: () => readState(),
     read: async () => {
       await Promise.all(refreshers.map((refresh) => refresh()))
-      const counted = (await others?.())?.map(({ metrics }) => metrics)
-      const summed = counted && AggregatorRegistry.aggregate([await registry.getMetricsAsJSON(), ...counted])
+      const summed = others && AggregatorRegistry.aggregate((await ofThreads()).map(({ metrics }) => metrics))
       return (await (summed ?? registry).metrics()) + (await shared.metrics())
     },
     onResponse: (line) => {

@@ -16,6 +16,6 @@ export interface ThreadContext {
   nodeId: string
   memory: ThreadMemory
   out: Output
-  /** Returns the metric counts of the other threads. */
-  others: () => Promise<ThreadCounts[]>
+  /** Returns the metric counts of the other threads; gets the counts of this thread. */
+  others: (own: ThreadCounts) => Promise<ThreadCounts[]>
 }

@@ -11,8 +11,8 @@ export interface HubOptions {
 }
 
 /**
- * Relays a thread's request for metric counts to all other threads, and their replies back to that thread. The counts of
- * the process never decrease: it also passes on what ended threads had counted.
+ * Relays a thread's request for metric counts, with its own counts, to all other threads, and their replies back to it.
+ * The counts of the process never decrease, because it also passes on what ended threads had counted.
  */
 export interface Hub {
   receive: (number: number, worker: Port, message: Extract<ThreadMessage, { event: 'question' | 'answer' }>) => void
@@ -46,8 +46,8 @@ export function openHub({ others, later }: HubOptions): Hub {
   }
   return {
     receive: (number, worker, message) => {
-      if (message.event === 'question') return ask(number, worker, message.id)
       latest.set(number, message.counted)
+      if (message.event === 'question') return ask(number, worker, message.id)
       const { missing, done } = waiting.get(message.id) ?? {}
       missing?.delete(number)
       if (missing?.size === 0) done?.()

@@ -25,8 +25,7 @@ export type ThreadMessage =
   | { event: 'ready' }
   | { event: 'failed'; message: string; exitCode: number | undefined }
   | { event: 'closed' }
-  | { event: 'question'; id: number }
-  | { event: 'answer'; id: number; counted: ThreadCounts }
+  | { event: 'question' | 'answer'; id: number; counted: ThreadCounts }
 
 /** A message to a thread. */
 export type ToThread =

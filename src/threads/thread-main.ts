@@ -15,11 +15,11 @@ const send = (message: ThreadMessage) => parentPort?.postMessage(message)
 
 const pending = new Map<number, (counted: ThreadCounts[]) => void>()
 let questions = 0
-const others = () =>
+const others = (own: ThreadCounts) =>
   new Promise<ThreadCounts[]>((resolve) => {
     const id = ++questions
     pending.set(id, resolve)
-    send({ event: 'question', id })
+    send({ event: 'question', id, counted: own })
   })
 
 const beats = beatsOf(memory, about.number)

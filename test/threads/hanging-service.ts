@@ -1,4 +1,8 @@
+import { isMainThread } from 'node:worker_threads'
 import { collection, service, Type } from 'plinth'
+
+// The main thread loads the definition too.
+if (isMainThread) setTimeout(() => void Promise.reject(new Error('rejected in the main thread')), 1_000)
 
 const fail = () => {
   throw new Error('crashed outside of a request')

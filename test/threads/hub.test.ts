@@ -14,10 +14,10 @@ function threads() {
   let questions = 0
   const asked = new Map<number, (counted: ThreadCounts[]) => void>()
   const create = (number: number) => {
-    const others = () =>
+    const others = (own: ThreadCounts) =>
       new Promise<ThreadCounts[]>((resolve) => {
         asked.set(++questions, resolve)
-        hub.receive(number, port, { event: 'question', id: questions })
+        hub.receive(number, port, { event: 'question', id: questions, counted: own })
       })
     const monotonic = () => 0
     const metrics = openMetrics({

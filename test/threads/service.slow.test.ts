@@ -161,6 +161,32 @@ forEachEngine((engine) => {
         for (const _ of Array.from({ length: 3 })) assert.equal((await counted()) - before, connections)
       })
 
+      it('reports the CPU time and the start of the process, whichever thread responds', async () => {
+        const seconds: number[] = []
+        for (let at = 0; at < connections; at++) {
+          const { text } = await on.clients.send(at, 'GET', '/metrics')
+          assert.match(text, /^process_start_time_seconds \d+/m)
+          seconds.push(Number(/^process_cpu_seconds_total ([\d.]+)$/m.exec(text)?.[1]))
+        }
+        assert.deepEqual(
+          seconds.toSorted((one, other) => one - other),
+          seconds,
+        )
+      })
+
+      it('records requests under the id of the process', async () => {
+        const nodes = JSON.parse((await on.clients.send(0, 'GET', '/api/nodes')).text) as { id: string }[]
+        const recorded = await eventually('requests are recorded', async () => {
+          const { text } = await on.clients.send(0, 'GET', '/api/requests')
+          const rows = JSON.parse(text) as { node: string }[]
+          return rows.length >= connections && rows
+        })
+        assert.deepEqual(
+          [...new Set(recorded.map(({ node }) => node))],
+          nodes.map(({ id }) => id),
+        )
+      })
+
       it('completes a report that is requested on one connection and polled on another', async () => {
         const asked = await on.clients.send(0, 'POST', '/api/reports', { reportType: 'products', format: 'csv' })
         assert.equal(asked.status, 202, asked.text)
@@ -199,7 +225,16 @@ forEachEngine((engine) => {
 
     const linesWith = (message: string) => on.service.output().split(`"msg":"${message}"`).length - 1
 
-    it('is replaced if it hangs: its connections are closed, and later requests get 201', async () => {
+    const requestsCounted = async () => {
+      const { text } = await on.clients.send(2, 'GET', '/metrics').catch(() => on.clients.send(3, 'GET', '/metrics'))
+      const lines = [...text.matchAll(/^plinth_http_requests_total\{.*\} (\d+)$/gm)]
+      return lines.reduce((sum, [, count]) => sum + Number(count), 0)
+    }
+
+    it('is replaced if it hangs: its connections are closed, later requests get 201, and no count decreases', async () => {
+      await on.clients.each('GET', '/notes')
+      const before = await requestsCounted()
+      assert.ok(before >= connections)
       const hung = on.clients.send(0, 'POST', '/notes', { name: 'hang' }).then(
         ({ status }) => status,
         () => 'closed',
@@ -211,6 +246,8 @@ forEachEngine((engine) => {
         Array.from({ length: connections }, (_, at) => on.clients.send(at, 'POST', '/notes', { name: `note ${at}` })),
       )
       assert.deepEqual([...new Set(created.map(({ status }) => status))], [201])
+      const after = await requestsCounted()
+      assert.ok(after >= before + connections, `${before} → ${after}`)
     })
 
     it('is replaced if an error is thrown outside a request', async () => {
@@ -219,6 +256,10 @@ forEachEngine((engine) => {
       assert.match(on.service.output(), /crashed outside of a request/)
       const read = await on.clients.each('GET', '/notes?limit=1')
       assert.deepEqual([...new Set(read.map(({ status }) => status))], [200])
+    })
+
+    it('keeps running after a rejection in the main thread, which is logged', async () => {
+      assert.match(on.service.output(), /"what":"unawaited promise".*rejected in the main thread/)
     })
   })
 })
