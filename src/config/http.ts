@@ -28,7 +28,7 @@ export const httpSettings = ({ production, plain }: Profile) => ({
     'PLINTH_DRAIN',
     integer(0, 15, production ? 5 : 1, 'Seconds for which a stopping service continues to accept requests'),
   ),
-  maxConnections: named('PLINTH_MAX_CONNECTIONS', integer(1, 1_000_000, 2_000, 'Open connections of this process')),
+  maxConnections: named('PLINTH_MAX_CONNECTIONS', integer(1, 1_000_000, 2_000, 'Open connections of each thread')),
   maxConnectionsPerAddress: named(
     'PLINTH_MAX_CONNECTIONS_PER_ADDRESS',
     integer(1, 1_000_000, production ? 200 : 2_000, 'Open connections of one address, trusted proxies excepted'),

@@ -9,9 +9,9 @@ export const reportSettings = {
   taskSeconds: named('PLINTH_TASK_TTL', integer(60, 31_536_000, 2_592_000, 'Lifetime of a task, seconds')),
   maxWaiters: named(
     'PLINTH_MAX_WAITERS',
-    integer(1, 1_000, 20, 'Concurrent event streams of reports and waiting requests of an account on a node'),
+    integer(1, 1_000, 20, 'Concurrent event streams of reports and waiting requests of an account in each thread'),
   ),
-  maxDownloads: named('PLINTH_MAX_DOWNLOADS', integer(1, 256, 10, 'Concurrent downloads of an account on a node')),
-  maxUploads: named('PLINTH_MAX_UPLOADS', integer(1, 16, 4, 'Concurrent uploads of an account on a node')),
+  maxDownloads: named('PLINTH_MAX_DOWNLOADS', integer(1, 256, 10, 'Concurrent downloads of an account in each thread')),
+  maxUploads: named('PLINTH_MAX_UPLOADS', integer(1, 16, 4, 'Concurrent uploads of an account in each thread')),
   pdfFont: named('PLINTH_PDF_FONT', optional(text('', 'Font file for scripts that the built-in PDF fonts lack'))),
 }

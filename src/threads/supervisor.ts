@@ -61,8 +61,9 @@ export async function startThreads(options: SupervisorOptions): Promise<() => Pr
   }
   const close = async () => {
     isClosing = true
-    await Promise.all([...threads.values()].map((thread) => closeThread(thread, later)))
+    const closed = await Promise.allSettled([...threads.values()].map((thread) => closeThread(thread, later)))
     stopWatching()
+    for (const one of closed) if (one.status === 'rejected') throw one.reason
   }
   const stopWatching = watchBeats(threads, options)
   try {
@@ -116,15 +117,23 @@ function launch({ data, number, role, memory, log, hub }: StartingThread) {
   return { thread, ready }
 }
 
-/** Asks a thread to close, and terminates it if it does not end soon after it has closed. */
+/**
+ * Asks a thread to close, and terminates it if it does not end soon after it has closed. Rejects with the error that the
+ * thread throws while it closes.
+ */
 async function closeThread({ worker, ended }: Thread, later: SupervisorOptions['later']): Promise<void> {
   let cancel = () => {}
+  let failure: { error: unknown } | undefined
+  worker.on('error', (error) => {
+    failure = { error }
+  })
   worker.on('message', ({ event }: ThreadMessage) => {
     if (event === 'closed') cancel = later(endMs, () => void worker.terminate())
   })
   worker.postMessage({ event: 'close' } satisfies ToThread)
   await ended
   cancel()
+  if (failure) throw failure.error
 }
 
 /** Terminates threads whose event loop has stopped running. Returns a function that stops these checks. */
