@@ -53,8 +53,8 @@ export interface Observation {
 
 /**
  * Stores statistics about responses until the service closes: requests per client and day, the busiest clients, users
- * and addresses, the request log, and samples of the metrics. Each thread stores its own rows of the busiest
- * clients under its own name; only the first thread stores samples.
+ * and addresses, the request log, and samples of the metrics. Each thread stores its own rows of the busiest clients
+ * under its own name; only the first thread stores samples.
  */
 export function startObservation(options: ObservationOptions): Observation {
   const { thread, db, node, now, metrics, requestLogRate, onErrorOf } = options

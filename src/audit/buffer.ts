@@ -17,7 +17,9 @@ export interface Audit {
    * recorded.
    */
   tally: (entry: AuditEntry) => void
-  /** Like `tally`, for events that a client may repeat often; beyond 1,000 kinds in a minute, each event becomes an entry. */
+  /**
+   * Like `tally`, for events that a client may repeat often; beyond 1,000 kinds in a minute, each event becomes an entry.
+   */
   repeated: (entry: AuditEntry) => void
   /** Resolves when all queued entries are durable; call on shutdown. */
   flush: () => Promise<void>

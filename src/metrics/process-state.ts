@@ -104,9 +104,8 @@ const freshMs = 5_000
 const limitMs = 1_000
 
 /**
- * Registers the metrics of the write-ahead log and the result storage. Returns a function to call
- * before each scrape; it never rejects. While the file system does not respond, the metrics of the result storage have
- * no samples.
+ * Registers the metrics of the write-ahead log and the result storage. Returns a function to call before each scrape; it
+ * never rejects. While the file system does not respond, the metrics of the result storage have no samples.
  */
 export function fileState(registry: Registry, { db, space, ...options }: FileStateOptions): () => Promise<void> {
   const readSpace = cachedRead({ ...options, freshMs, limitMs, read: space })
