@@ -59,8 +59,8 @@ export interface Observation {
 export function startObservation(options: ObservationOptions): Observation {
   const { thread, db, node, now, metrics, requestLogRate, onErrorOf } = options
   const perDay = requestCounter({ db, now, onError: onErrorOf('request counts') })
-  const rowsOf = thread === null ? node : `${node}.${thread.number}`
-  const traffic = trafficCounter({ db, node: rowsOf, now, onError: onErrorOf('traffic') })
+  const threadName = thread === null ? node : `${node}.${thread.number}`
+  const traffic = trafficCounter({ db, node: threadName, now, onError: onErrorOf('traffic') })
   const rate = Math.ceil(requestLogRate / (thread?.serving ?? 1))
   const logging = { ...options, rate, onUnlogged: metrics.onUnlogged, onError: onErrorOf('request log') }
   const log = rate === 0 ? null : requestLog(logging)

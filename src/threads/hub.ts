@@ -59,9 +59,10 @@ export function openHub({ others, later }: HubOptions): Hub {
       ended.push(last)
       ending = ending.then(async () => {
         const { sumOfEnded } = await import('../metrics/metrics.ts')
-        const before = ended.length
-        const sum = await sumOfEnded(ended)
-        ended = [sum, ...ended.slice(before)]
+        // Further threads may end during the sum.
+        const summed = [...ended]
+        const sum = await sumOfEnded(summed)
+        ended = [sum, ...ended.slice(summed.length)]
       })
     },
   }
