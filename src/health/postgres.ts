@@ -19,7 +19,7 @@ const ends: Readonly<Record<number, string>> = {
  * `serving` is the number of threads that serve requests.
  */
 export function connectionsOfNode(serving: number): { pooled: number; direct: number } {
-  const { main, reserved, scans, counters, queue, wakeUps, node, textIndex } = maxConnections
+  const { main, reserved, scans, counters, queue, adding, wakeUps, node, textIndex } = maxConnections
   // With several threads, there are two more: one for background work, and the main thread, which only supervises.
   const services = serving === 1 ? 1 : serving + 1
   const threads = serving === 1 ? 1 : serving + 2
@@ -28,8 +28,9 @@ export function connectionsOfNode(serving: number): { pooled: number; direct: nu
     pooled: threads * (shared(main) + shared(reserved)),
     direct:
       threads * shared(scans) +
-      services * (shared(counters) + queue + wakeUps) +
-      (node + textIndex + queues['report.generate'].concurrency),
+      services * shared(counters) +
+      (services - 1) * adding +
+      (queue + wakeUps + node + textIndex + queues['report.generate'].concurrency),
   }
 }
 

@@ -19,17 +19,24 @@ const poolOptions: PoolConfig = {
   keepAliveInitialDelayMillis: 10_000,
 }
 
+export interface BossOptions {
+  /** Whether this process or thread runs jobs. If it only adds jobs, it neither supervises the queues nor listens. */
+  works: boolean
+  onError: (error: unknown) => void
+}
+
 /**
  * Opens the queue on PostgreSQL, backed by pg-boss: jobs are added inside the caller's transaction, LISTEN/NOTIFY wakes
  * idle workers, and a job without a heartbeat for `leaseSeconds` goes to another worker.
  */
-export async function bossStore(url: string, onError: (error: unknown) => void): Promise<JobStore> {
-  const boss = await startBoss(url, onError)
+export async function bossStore(url: string, { works, onError }: BossOptions): Promise<JobStore> {
+  const boss = await startBoss(url, { works, onError })
   const wakes = new EventEmitter()
   const wakeAll = () => {
     for (const queue of Object.keys(queues)) wakes.emit('wake', queue)
   }
-  const listening = await boss.getDb().listen?.(channel, (queue) => wakes.emit('wake', queue), wakeAll)
+  const onNotify = (queue: string) => wakes.emit('wake', queue)
+  const listening = works ? await boss.getDb().listen?.(channel, onNotify, wakeAll) : undefined
   return {
     // Polling finds delayed and retried jobs; NOTIFY announces new jobs.
     idlePollMs: 1_000,
@@ -58,13 +65,14 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
   }
 }
 
-async function startBoss(url: string, onError: (error: unknown) => void): Promise<PgBoss> {
+async function startBoss(url: string, { works, onError }: BossOptions): Promise<PgBoss> {
   const boss = new PgBoss({
     connectionString: url,
     application_name: 'plinth-queue',
-    max: maxConnections.queue,
+    max: works ? maxConnections.queue : maxConnections.adding,
     ...poolOptions,
     schedule: false,
+    supervise: works,
     superviseIntervalSeconds: superviseSeconds,
     monitorIntervalSeconds: superviseSeconds,
   })

@@ -43,7 +43,10 @@ export const maxConnections = {
   scans: 4,
   /** For counting requests. */
   counters: 4,
+  /** For the queue, where jobs are run. */
   queue: 4,
+  /** For the queue, where jobs are only added. */
+  adding: 1,
   /** For LISTEN. */
   wakeUps: 1,
   /** For the lock of a node. */

@@ -550,7 +550,7 @@ onPostgres((engine) => {
       }
       expectCheck(await check(), 'database.connections', 'warn', new RegExp(`; ${nodes} nodes can open ${nodes * 35}`))
       const threaded = await check({}, { PLINTH_THREADS: '2' })
-      expectCheck(threaded, 'database.connections', 'warn', new RegExp(`; ${nodes} nodes can open ${nodes * 56}`))
+      expectCheck(threaded, 'database.connections', 'warn', new RegExp(`; ${nodes} nodes can open ${nodes * 48}`))
       const env = {
         PLINTH_THREADS: '1',
         DATABASE_URL: 'postgres://pooler.example.com/plinth',

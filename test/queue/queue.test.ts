@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { sql } from 'kysely'
 import { openQueue } from '../../src/queue/open.ts'
 import { type ClaimedJob, LeaseLost, leaseSeconds, type Queue, Stopping, type Work } from '../../src/queue/queue.ts'
 import type { Database } from '../../src/storage/database.ts'
@@ -18,8 +19,19 @@ forEachEngine((engine) => {
     let skewMs = 0
     const errors: unknown[] = []
 
-    const open = () =>
-      openQueue({ db, now: () => Date.now() + skewMs, random: () => 0.5, onError: (error) => errors.push(error) })
+    const open = (options?: { works: boolean }) =>
+      openQueue({
+        ...{ db, now: () => Date.now() + skewMs, random: () => 0.5, onError: (error: unknown) => errors.push(error) },
+        ...options,
+      })
+
+    /** Returns the number of the queues' open connections; 0 on SQLite. */
+    async function connections(): Promise<number> {
+      if (engine.name === 'sqlite') return 0
+      const open = sql<{ count: number }>`select count(*)::int as count from pg_stat_activity
+        where datname = current_database() and application_name = 'plinth-queue'`
+      return (await open.execute(db.read)).rows[0]?.count ?? 0
+    }
 
     beforeEach(async () => {
       errors.length = 0
@@ -78,6 +90,20 @@ forEachEngine((engine) => {
       const entry = await next()
       assert.deepEqual(entry.job.payload, { kept: true })
       await finish(entry)
+    })
+
+    it('delivers jobs from a process that only adds jobs, which opens at most one connection to PostgreSQL', async () => {
+      const before = await connections()
+      const adding = await open({ works: false })
+      const { work, next } = inbox()
+      queue.work('report.generate', work)
+      const numbers = [1, 2, 3, 4, 5]
+      await Promise.all(numbers.map((n) => db.write((tx) => adding.enqueue(tx, 'report.generate', { n }))))
+      assert.ok((await connections()) <= before + 1)
+      const entries = await Promise.all(numbers.map(next))
+      assert.deepEqual(entries.map(({ job }) => (job.payload as { n: number }).n).sort(), numbers)
+      for (const entry of entries) await finish(entry)
+      await adding.stop(1_000)
     })
 
     it('delivers a delayed job only when it is due', async () => {
@@ -166,7 +192,6 @@ forEachEngine((engine) => {
         skewMs = (leaseSeconds + 1) * 1_000
         return
       }
-      const { sql } = await import('kysely')
       await sql`update pgboss.job set heartbeat_on = now() - interval '1 hour' where state = 'active'`.execute(db.read)
     }
 
