@@ -10,7 +10,7 @@ import { after, afterEach, beforeEach, describe, it } from 'node:test'
 import { connect as connectTls } from 'node:tls'
 import { Problem } from '../../src/http/problems/problem.ts'
 import { type Drain, drainable } from '../../src/http/server/draining.ts'
-import type { Exclusively } from '../../src/http/server/stop-listening.ts'
+import { type Exclusively, hasHandshakes } from '../../src/http/server/stop-listening.ts'
 import { freePort } from '../../src/serving/listeners.ts'
 import { localCertificates } from '../../src/tls/certificates.ts'
 import { drivenTimers, until } from '../support/timers.ts'
@@ -234,5 +234,25 @@ describe('several listeners on one port that stop at the same time', () => {
     )
     assert.deepEqual(statuses, Array(300).fill('HTTP/1.1 200'))
     await assert.rejects(once(connect(port, '127.0.0.1'), 'connect'), { code: 'ECONNREFUSED' })
+  })
+})
+
+describe('hasHandshakes', () => {
+  const table = [
+    '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt',
+    '   0: 0100007F:20FB 00000000:0000 0A 00000000:00000000 00:00000000 00000000',
+    '   1: 0100007F:20FB 0100007F:D4B2 01 00000000:00000000 00:00000000 00000000',
+    '   2: 0100007F:1F90 0100007F:20FB 03 00000000:00000000 01:00000063 00000000',
+    '   0: 00000000000000000000000001000000:01BB 00000000000000000000000001000000:C001 03 00000000:00000000',
+  ].join('\n')
+
+  it('finds connections to the local port in the state SYN_RECV, over IPv4 and IPv6', () => {
+    assert.equal(hasHandshakes(table, 0x1f90), true)
+    assert.equal(hasHandshakes(table, 443), true)
+  })
+
+  it('finds no listener, no open connection, and no connection whose remote port is the same', () => {
+    assert.equal(hasHandshakes(table, 0x20fb), false)
+    assert.equal(hasHandshakes('', 443), false)
   })
 })

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { connect, Server as NetServer, type Server, type Socket, type TcpNetConnectOpts } from 'node:net'
 
 /** A server with its listening socket: Node.js has no public API to change the size of the accept queue (listen(2)). */
@@ -10,10 +11,10 @@ type Connecting = Socket & { _handle?: { getpeername: (name: object) => number }
 export type Exclusively = (run: () => Promise<void>) => Promise<void>
 
 /**
- * Maximum time to wait for the accept queue to empty. If the process cannot connect to itself, the listener closes after
- * this time.
+ * Maximum time to wait, including for other threads, until no connection is waiting or in its handshake. If the process
+ * cannot connect to itself, or if a client never ends a handshake, the listener closes after this time.
  */
-const maxWaitMs = 2_000
+const maxWaitMs = 5_000
 /** Iterations of the event loop before the next attempt to find a port from which connections reach this listener. */
 const pollsPerProbe = 8
 
@@ -24,8 +25,8 @@ const pollsPerProbe = 8
 export const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /**
- * Stops listening while no connection is waiting to be accepted, because closing a listener resets waiting connections.
- * For this, shortens the accept queue to one slot, and fills that slot with a connection of its own.
+ * Stops listening while no connection is waiting to be accepted or in its handshake, because closing a listener resets
+ * these connections. For this, shortens the accept queue to one slot, and fills that slot with a connection of its own.
  *
  * `exclusively` is null if no other thread listens on the port. Otherwise, the threads stop one after another, because
  * the kernel distributes the connections again when one of the listeners closes.
@@ -34,12 +35,12 @@ export async function stopListening(server: Listening, exclusively: Exclusively 
   // A server that is not listening gets its connections from another process.
   const address = server.listening ? server.address() : null
   if (address === null || typeof address === 'string') return
+  const deadlineMs = performance.now() + maxWaitMs
   const stop = async () => {
-    const deadlineMs = performance.now() + maxWaitMs
     const to = { port: address.port, host: address.address }
     const localPort = exclusively ? await portToSelf(server, to, deadlineMs) : undefined
     server._handle?.listen(0)
-    while (!(await closeIfEmpty(server, { ...to, localPort }, deadlineMs)));
+    while (!(await closeIfUnused(server, { ...to, localPort }, deadlineMs)));
   }
   await (exclusively ? exclusively(stop) : stop())
 }
@@ -67,18 +68,41 @@ async function portToSelf(server: Server, to: TcpNetConnectOpts, deadlineMs: num
 }
 
 /**
- * Accepts a waiting connection. Then closes the listener if no further connection is waiting, and returns whether it was
- * closed. The kernel ignores new connections while its own connection fills the only slot of the accept queue, so the
- * listener closes in the same tick.
+ * Accepts a waiting connection. Then closes the listener if no further connection is waiting or in its handshake, and
+ * returns whether it was closed. The kernel ignores new connections while its own connection fills the only slot of the
+ * accept queue, so the listener closes in the same tick.
  */
-async function closeIfEmpty(server: Listening, to: TcpNetConnectOpts, deadlineMs: number): Promise<boolean> {
+async function closeIfUnused(server: Listening, to: TcpNetConnectOpts & { port: number }, deadlineMs: number) {
   await polled()
   const own: Connecting = connect(to).on('error', () => {})
   // Node.js connects in the next tick. On a loopback address, the kernel completes the connection before the system call
   // returns.
   await new Promise<void>((resolve) => process.nextTick(resolve))
-  const isClosed = own._handle?.getpeername({}) === 0 || performance.now() > deadlineMs
+  const isUnused = own._handle?.getpeername({}) === 0 && !hasHandshakes(readConnections(), to.port)
+  const isClosed = isUnused || performance.now() > deadlineMs
   if (isClosed) NetServer.prototype.close.call(server)
   own.destroy()
   return isClosed
+}
+
+/**
+ * Returns whether the handshake of a connection to a local port has begun but not ended. While the accept queue is full,
+ * a client may already consider such a connection open. `table` is in the format of proc_net_tcp(5), where 03 is the
+ * state SYN_RECV.
+ */
+export function hasHandshakes(table: string, port: number): boolean {
+  const hex = port.toString(16).toUpperCase().padStart(4, '0')
+  return new RegExp(`:${hex} [0-9A-F]+:[0-9A-F]{4} 03 `).test(table)
+}
+
+/** Returns the IPv4 and IPv6 connections of this machine; nothing on systems other than Linux. */
+const readConnections = (): string => ['tcp', 'tcp6'].map((name) => readIfExists(`/proc/self/net/${name}`)).join('')
+
+function readIfExists(path: string): string {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    // Another system, or no access to the table: the listener closes without this check.
+    return ''
+  }
 }
