@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { connect, Server as NetServer, type Server, type Socket, type TcpNetConnectOpts } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /** A server with its listening socket: Node.js has no public API to change the size of the accept queue (listen(2)). */
 type Listening = Server & { _handle?: { listen: (backlog: number) => number } | null }
@@ -15,6 +16,8 @@ export type Exclusively = (run: () => Promise<void>) => Promise<void>
  * cannot connect to itself, or if a client never ends a handshake, the listener closes after this time.
  */
 const maxWaitMs = 5_000
+/** How long the accept queue has a free slot for the end of a handshake, before the next attempt to close. */
+const handshakeMs = 10
 /** Iterations of the event loop before the next attempt to find a port from which connections reach this listener. */
 const pollsPerProbe = 8
 
@@ -78,10 +81,12 @@ async function closeIfUnused(server: Listening, to: TcpNetConnectOpts & { port: 
   // Node.js connects in the next tick. On a loopback address, the kernel completes the connection before the system call
   // returns.
   await new Promise<void>((resolve) => process.nextTick(resolve))
-  const isUnused = own._handle?.getpeername({}) === 0 && !hasHandshakes(readConnections(), to.port)
+  const isEmpty = own._handle?.getpeername({}) === 0
+  const isUnused = isEmpty && !hasHandshakes(readConnections(), to.port)
   const isClosed = isUnused || performance.now() > deadlineMs
   if (isClosed) NetServer.prototype.close.call(server)
   own.destroy()
+  if (isEmpty && !isClosed) await sleep(handshakeMs)
   return isClosed
 }
 
