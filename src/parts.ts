@@ -115,7 +115,7 @@ async function openJobQueue(config: Config, now: () => number, parts: QueueParts
   const queue = await openQueue({
     ...{ db, now, random: Math.random, wakes: thread && sharedWakes(thread.memory) },
     ...{ onError: onJobFailed, onRun: metrics.onRun, startSpan: tracing?.startJobSpan },
-    ...{ works: config.service.roles.includes('worker'), concurrency: { 'job.run': config.jobs.jobConcurrency } },
+    ...{ isWorker: config.service.roles.includes('worker'), concurrency: { 'job.run': config.jobs.jobConcurrency } },
   })
   onClose(() => queue.stop(drainMs))
   return queue

@@ -137,7 +137,7 @@ async function withUserRows<T>(
 ): Promise<T> {
   const now = Date.now
   const onError = (error: unknown) => process.stderr.write(`plinth: ${error}\n`)
-  const queue = await openQueue({ db, now, random: Math.random, works: false, onError })
+  const queue = await openQueue({ db, now, random: Math.random, isWorker: false, onError })
   const { declaration } = extended?.collection ?? users
   return work(userRows({ db, queue, random: randomBytes, now }, declaration)).finally(() => queue.stop(0))
 }

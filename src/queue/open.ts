@@ -19,7 +19,7 @@ export interface OpenQueueOptions {
   random: () => number
   onError: (error: unknown, queue?: QueueName, job?: Parameters<OnQueueError>[2]) => void
   /** False if this process or thread only adds jobs; it then needs fewer connections to PostgreSQL. By default true. */
-  works?: boolean
+  isWorker?: boolean
   /** Wakes the other threads of this process that use the same SQLite file, if there are any. */
   wakes?: SharedWakes | null
   /** Called after each run of jobs. */
@@ -31,12 +31,12 @@ export interface OpenQueueOptions {
 }
 
 /** Opens the queue for the database's engine. */
-export async function openQueue({ db, wakes, works = true, ...options }: OpenQueueOptions): Promise<MeasuredQueue> {
+export async function openQueue({ db, wakes, isWorker = true, ...options }: OpenQueueOptions): Promise<MeasuredQueue> {
   const { now, onError } = options
   if (db.engine.name === 'sqlite') return makeQueue({ ...options, db, store: embeddedStore(db, now, wakes) })
   // Loaded on demand, so that an embedded service does not load the pg-boss client.
   const { bossStore } = await import('./pg-boss.ts')
-  const store = await bossStore(db.url, { works, onError })
+  const store = await bossStore(db.url, { isWorker, onError })
   return makeQueue({ ...options, db, store })
 }
 

@@ -21,7 +21,7 @@ const poolOptions: PoolConfig = {
 
 export interface BossOptions {
   /** Whether this process or thread runs jobs. If it only adds jobs, it neither supervises the queues nor listens. */
-  works: boolean
+  isWorker: boolean
   onError: (error: unknown) => void
 }
 
@@ -29,14 +29,14 @@ export interface BossOptions {
  * Opens the queue on PostgreSQL, backed by pg-boss: jobs are added inside the caller's transaction, LISTEN/NOTIFY wakes
  * idle workers, and a job without a heartbeat for `leaseSeconds` goes to another worker.
  */
-export async function bossStore(url: string, { works, onError }: BossOptions): Promise<JobStore> {
-  const boss = await startBoss(url, { works, onError })
+export async function bossStore(url: string, { isWorker, onError }: BossOptions): Promise<JobStore> {
+  const boss = await startBoss(url, { isWorker, onError })
   const wakes = new EventEmitter()
   const wakeAll = () => {
     for (const queue of Object.keys(queues)) wakes.emit('wake', queue)
   }
   const onNotify = (queue: string) => wakes.emit('wake', queue)
-  const listening = works ? await boss.getDb().listen?.(channel, onNotify, wakeAll) : undefined
+  const listening = isWorker ? await boss.getDb().listen?.(channel, onNotify, wakeAll) : undefined
   return {
     // Polling finds delayed and retried jobs; NOTIFY announces new jobs.
     idlePollMs: 1_000,
@@ -65,14 +65,14 @@ export async function bossStore(url: string, { works, onError }: BossOptions): P
   }
 }
 
-async function startBoss(url: string, { works, onError }: BossOptions): Promise<PgBoss> {
+async function startBoss(url: string, { isWorker, onError }: BossOptions): Promise<PgBoss> {
   const boss = new PgBoss({
     connectionString: url,
     application_name: 'plinth-queue',
-    max: works ? maxConnections.queue : maxConnections.adding,
+    max: isWorker ? maxConnections.queue : maxConnections.adding,
     ...poolOptions,
     schedule: false,
-    supervise: works,
+    supervise: isWorker,
     superviseIntervalSeconds: superviseSeconds,
     monitorIntervalSeconds: superviseSeconds,
   })

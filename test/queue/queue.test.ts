@@ -19,7 +19,7 @@ forEachEngine((engine) => {
     let skewMs = 0
     const errors: unknown[] = []
 
-    const open = (options?: { works: boolean }) =>
+    const open = (options?: { isWorker: boolean }) =>
       openQueue({
         ...{ db, now: () => Date.now() + skewMs, random: () => 0.5, onError: (error: unknown) => errors.push(error) },
         ...options,
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
     it('delivers jobs from a process that only adds jobs, which opens at most one connection to PostgreSQL', async () => {
       await queue.stop(1_000)
       while ((await connections()) > 0);
-      const adding = await open({ works: false })
+      const adding = await open({ isWorker: false })
       const numbers = [1, 2, 3, 4, 5]
       await Promise.all(numbers.map((n) => db.write((tx) => adding.enqueue(tx, 'report.generate', { n }))))
       assert.ok((await connections()) <= 1)
