@@ -78,25 +78,35 @@ forEachEngine((engine) => {
 
     it('503 with Retry-After for an account with too many scans; another account’s scan runs before they have all ended', async () => {
       await ready()
-      const order: string[] = []
-      const scan = async (as: string, at: number) => {
-        const answer = await get(`/books?q=x${at}&sort=-title`, as)
-        if (answer.statusCode === 200) order.push(as)
-        return answer
+      // Returns the accounts in the order in which their scans ended.
+      const overload = async (round: number): Promise<string[]> => {
+        const order: string[] = []
+        const scan = async (as: string, at: number) => {
+          const answer = await get(`/books?q=x${round}.${at}&sort=-title`, as)
+          if (answer.statusCode === 200) order.push(as)
+          return answer
+        }
+        const many = Array.from({ length: 12 }, (_, at) => scan('greedy', at))
+        const other = scan('other', 1)
+        many.push(...Array.from({ length: 38 }, (_, at) => scan('greedy', 12 + at)))
+        service.clock.now += 10_000
+        assert.equal((await get('/readyz', null)).statusCode, 200)
+        assert.equal((await other).statusCode, 200)
+        const answers = await Promise.all(many)
+        const refused = answers.filter(({ statusCode }) => statusCode === 503)
+        assert.ok(refused.length >= 40, `${refused.length} were refused`)
+        for (const { headers } of refused) assert.match(String(headers['retry-after']), /^\d+$/)
+        assert.equal(order.length, 51 - refused.length)
+        // Each rejected scan is also logged as an error.
+        assert.equal(service.faults.splice(0).length, refused.length)
+        return order
       }
-      const many = Array.from({ length: 50 }, (_, at) => scan('greedy', at))
-      const other = scan('other', 1)
-      service.clock.now += 10_000
-      assert.equal((await get('/readyz', null)).statusCode, 200)
-      assert.equal((await other).statusCode, 200)
-      const answers = await Promise.all(many)
-      const refused = answers.filter(({ statusCode }) => statusCode === 503)
-      assert.ok(refused.length >= 40, `${refused.length} were refused`)
-      for (const { headers } of refused) assert.match(String(headers['retry-after']), /^\d+$/)
-      assert.equal(order.length, 51 - refused.length)
+      // In a queue without turns, the other account's scan would always be the last. It is repeated, because on a busy
+      // machine all scans can end before this thread handles the other account's request.
+      let order: string[] = []
+      for (let round = 0; round < 10 && order.indexOf('other') >= order.lastIndexOf('greedy'); round++)
+        order = await overload(round)
       assert.ok(order.indexOf('other') < order.lastIndexOf('greedy'), order.join())
-      // Each rejected scan is also logged as an error.
-      assert.equal(service.faults.splice(0).length, refused.length)
     })
 
     it('200 for pages read from an index while five other accounts run scans', async () => {
