@@ -10,7 +10,7 @@ import { after, afterEach, beforeEach, describe, it } from 'node:test'
 import { connect as connectTls } from 'node:tls'
 import { Problem } from '../../src/http/problems/problem.ts'
 import { type Drain, drainable } from '../../src/http/server/draining.ts'
-import { type Exclusively, hasHandshakes } from '../../src/http/server/stop-listening.ts'
+import { type Exclusively, isInUse } from '../../src/http/server/stop-listening.ts'
 import { freePort } from '../../src/serving/listeners.ts'
 import { localCertificates } from '../../src/tls/certificates.ts'
 import { drivenTimers, until } from '../support/timers.ts'
@@ -237,22 +237,27 @@ describe('several listeners on one port that stop at the same time', () => {
   })
 })
 
-describe('hasHandshakes', () => {
+describe('isInUse', () => {
   const table = [
-    '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt',
-    '   0: 0100007F:20FB 00000000:0000 0A 00000000:00000000 00:00000000 00000000',
-    '   1: 0100007F:20FB 0100007F:D4B2 01 00000000:00000000 00:00000000 00000000',
-    '   2: 0100007F:1F90 0100007F:20FB 03 00000000:00000000 01:00000063 00000000',
+    '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode',
+    '   0: 0100007F:20FB 00000000:0000 0A 00000000:00000004 00:00000000 00000000   101        0 4711 1 00000000aaf3937e 100 0',
+    '   1: 0100007F:20FB 00000000:0000 0A 00000000:00000005 00:00000000 00000000   101        0 4712 1 00000000aaf3937e 100 0',
+    '   2: 0100007F:20FB 0100007F:D4B2 01 00000000:00000000 00:00000000 00000000   101        0 4713 1 0000000000000000 100 0',
+    '   3: 0100007F:1F90 0100007F:20FB 03 00000000:00000000 01:00000063 00000000   101        0 0 1 0000000000000000',
     '   0: 00000000000000000000000001000000:01BB 00000000000000000000000001000000:C001 03 00000000:00000000',
   ].join('\n')
 
-  it('finds connections to the local port in the state SYN_RECV, over IPv4 and IPv6', () => {
-    assert.equal(hasHandshakes(table, 0x1f90), true)
-    assert.equal(hasHandshakes(table, 443), true)
+  it('is true if a connection to the local port is in the state SYN_RECV, over IPv4 or IPv6', () => {
+    assert.equal(isInUse(table, 0x1f90, '1'), true)
+    assert.equal(isInUse(table, 443, '1'), true)
   })
 
-  it('finds no listener, no open connection, and no connection whose remote port is the same', () => {
-    assert.equal(hasHandshakes(table, 0x20fb), false)
-    assert.equal(hasHandshakes('', 443), false)
+  it('is true if more connections wait in the accept queue of the listener than fill it', () => {
+    assert.equal(isInUse(table, 0x20fb, '4712'), true)
+  })
+
+  it('ignores other listeners on the port, open connections, and handshakes with the same remote port', () => {
+    assert.equal(isInUse(table, 0x20fb, '4711'), false)
+    assert.equal(isInUse('', 443, undefined), false)
   })
 })
