@@ -38,10 +38,10 @@ const writer = ServerResponse.prototype as unknown as Writer
  * as in the previous response. Unusual fields are left to Node.js.
  */
 export class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
-  transport = ''
-  rate = ''
-  quota = ''
-  caching = ''
+  declare transport: string
+  declare rate: string
+  declare quota: string
+  declare caching: string
 
   _storeHeader(statusLine: string, fields: object | undefined): void {
     const lines = statusLine + this.transport + this.rate + this.quota + this.caching
@@ -68,6 +68,9 @@ export class HeadedResponse<Request extends IncomingMessage = IncomingMessage> e
     this.end()
   }
 }
+
+// The fast path sets none of these lines, so its responses need no properties for them.
+Object.assign(HeadedResponse.prototype, { transport: '', rate: '', quota: '', caching: '' })
 
 /** The private ServerResponse property that holds the header section until it is sent with the first part of the body. */
 interface Written {
