@@ -414,6 +414,21 @@ describe('request bodies', () => {
     })
   })
 
+  it('400 for a media type without a body, or the response of a route that takes no body', async () => {
+    const cases: [line: string, type: string, status: number][] = [
+      ['POST /things', json, 400],
+      ['PATCH /things', patchType, 400],
+      ['POST /things', 'text/plain', 415],
+      ['POST /bare', json, 200],
+      ['DELETE /things', json, 204],
+    ]
+    for (const [line, type, status] of cases) {
+      const fields = ['Host: a', 'X-Forwarded-Proto: https', `Content-Type: ${type}`, 'Connection: close']
+      const answer = await sendRaw(mounted, [`${line} HTTP/1.1`, ...fields])
+      assert.equal(answer.status, status, `${line} ${type}`)
+    }
+  })
+
   describe('the size limit', () => {
     const sized = (bytes: number) => {
       const empty = '{"name":"Pen","price":1,"extra":""}'

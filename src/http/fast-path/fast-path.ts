@@ -100,8 +100,7 @@ const isPlainGet = (request: IncomingMessage, response: ServerResponse): boolean
  */
 function sender(heads: RememberedHeads, { shedder, write, now }: FastPathOptions): Send {
   const fresh = freshnessLines(now)
-  // Node.js also uses the system clock for the Date header.
-  const dateLine = dateLines(Date.now)
+  const dateLine = dateLines()
   return (request, response, arrivedAt) => {
     const url = request.url as string
     const head = heads.find(request)

@@ -59,16 +59,19 @@ const freshnessOf = (caching: string, fresh: FreshnessLines): ResponseTemplate['
 /** Joins the parts into one flat string, so that the longer strings from which they were cut are not kept in memory. */
 const flat = (...parts: string[]): string => Buffer.from(parts.join(''), 'latin1').toString('latin1')
 
-/** Returns a function that renders the `Date` line of the current second. */
-export function dateLines(wall: () => number): () => string {
-  let second = Number.NaN
+/** Returns a function that renders the `Date` line, as Node.js does: at most once a second, without reading the clock. */
+export function dateLines(): () => string {
   let line = ''
-  return () => {
-    const current = Math.floor(wall() / 1_000)
-    if (current !== second) {
-      second = current
-      line = ['Date: ', new Date(current * 1_000).toUTCString(), '\r\n'].join('')
-    }
+  const render = () => {
+    const nowMs = Date.now()
+    line = ['Date: ', new Date(nowMs).toUTCString(), '\r\n'].join('')
+    setTimeout(
+      () => {
+        line = ''
+      },
+      1_000 - (nowMs % 1_000),
+    ).unref()
     return line
   }
+  return () => line || render()
 }
