@@ -1,4 +1,4 @@
-import { openSync, readFileSync, truncateSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, readSync, truncateSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -146,7 +146,11 @@ async function newToken(target: Pick<Target, 'port' | 'tls'>, scopes: string): P
 }
 
 function trim(file: string, path: string): void {
-  if (!readFileSync(file, 'utf8').includes(`"path":"${path}`)) throw new Error('The service wrote no access log')
+  const start = Buffer.alloc(65_536)
+  const log = openSync(file, 'r')
+  readSync(log, start)
+  closeSync(log)
+  if (!start.includes(`"path":"${path}`)) throw new Error('The service wrote no access log')
   truncateSync(file)
 }
 
