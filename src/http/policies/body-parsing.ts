@@ -1,5 +1,4 @@
 import { isUtf8 } from 'node:buffer'
-import { Readable } from 'node:stream'
 import type { FastifyRequest, FastifySchemaValidationError } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import type { TSchema } from 'typebox'
@@ -46,10 +45,6 @@ export const bodyParsing = fastifyPlugin(
     app.addContentTypeParser('*', (request, _body, done) =>
       acceptsBody(request) ? done(unsupportedType(request), undefined) : done(null, undefined),
     )
-    // The stream of a request without a body has ended before a parser listens to it (`optimizeEmptyRequests`).
-    app.addHook('preParsing', (_request, _reply, payload, done) => {
-      done(null, (payload as Readable).readableEnded ? Readable.from([]) : payload)
-    })
     app.addHook('onRoute', (route) => {
       if (route.config?.bodyOptional) route.preValidation = [...[route.preValidation ?? []].flat(), useEmptyBody]
     })
