@@ -15,8 +15,8 @@ export type Exclusively = (run: () => Promise<void>) => Promise<void>
 interface Fillers {
   port: number
   host: string
-  /** Client ports from which connections reach this listener; empty if any port does. */
-  localPorts: number[]
+  /** Client ports from which connections reach this listener, one per slot; empty if they do from any port. */
+  localPorts: Set<number>
 }
 
 /**
@@ -54,34 +54,35 @@ export async function stopListening(server: Listening, exclusively: Exclusively 
   const address = server.listening ? server.address() : null
   if (address === null || typeof address === 'string') return
   const deadlineMs = performance.now() + maxWaitMs
-  const to = { port: address.port, host: address.address }
+  const fillers = { port: address.port, host: address.address, localPorts: new Set<number>() }
   const stop = async () => {
-    const localPorts = exclusively ? await portsToSelf(server, to, deadlineMs) : []
-    while (!(await closeIfUnused(server, { ...to, localPorts }, deadlineMs)));
+    do {
+      if (exclusively) await findPorts(server, fillers, deadlineMs)
+    } while (!(await closeIfUnused(server, fillers, deadlineMs)))
   }
   await (exclusively ? exclusively(stop) : stop())
 }
 
 /**
- * Returns client ports from which connections reach this listener, one per slot, or fewer if they are not found in time.
- * If several threads listen on the same port, the kernel picks the listener from a connection's addresses and ports.
+ * Adds client ports from which connections reach this listener until there is one per slot, or until the deadline. If
+ * several threads listen on the same port, the kernel picks the listener from a connection's addresses and ports.
  */
-async function portsToSelf(server: Server, to: { port: number; host: string }, deadlineMs: number): Promise<number[]> {
+async function findPorts(server: Server, { localPorts, ...to }: Fillers, deadlineMs: number): Promise<void> {
   const accepted = new Set<number | undefined>()
   const onConnection = ({ remotePort }: Socket) => void accepted.add(remotePort)
   server.prependListener('connection', onConnection)
   const probes: Socket[] = []
-  const found = () => probes.filter(({ connecting, localPort }) => !connecting && accepted.has(localPort))
-  for (let polls = 0; found().length < slots && performance.now() < deadlineMs; polls++) {
+  for (let polls = 0; localPorts.size < slots && performance.now() < deadlineMs; polls++) {
     // The event loop accepts one connection per iteration, so the accept queue does not grow.
     if (polls % pollsPerProbe === 0) probes.push(connect(to).on('error', () => {}))
     await polled()
+    for (const { connecting, localPort } of probes) {
+      if (localPort !== undefined && !connecting && accepted.has(localPort)) localPorts.add(localPort)
+    }
   }
-  const localPorts = found().flatMap(({ localPort }) => localPort ?? [])
   server.removeListener('connection', onConnection)
   // A reset leaves no connection in TIME_WAIT, so the port can be used again.
   for (const probe of probes) probe.connecting ? probe.destroy() : probe.resetAndDestroy()
-  return localPorts
 }
 
 /**
@@ -108,13 +109,15 @@ async function closeIfUnused(server: Listening, fillers: Fillers, deadlineMs: nu
 }
 
 /**
- * Begins to connect from each client port. Node.js connects in the next tick; on a loopback address, the kernel completes
- * the connection before the system call returns.
+ * Begins to connect from each client port. Removes ports that another process has taken in the meantime. Node.js connects
+ * in the next tick; on a loopback address, the kernel completes the connection before the system call returns.
  */
 async function connectAll({ localPorts, ...to }: Fillers): Promise<Connecting[]> {
-  const begin = (_: unknown, at: number) => connect({ ...to, localPort: localPorts[at] }).on('error', () => {})
+  const ports = [...localPorts]
+  const begin = (_: unknown, at: number): Connecting => connect({ ...to, localPort: ports[at] }).on('error', () => {})
   const connections = Array.from({ length: slots }, begin)
   await new Promise<void>((resolve) => process.nextTick(resolve))
+  for (const [at, port] of ports.entries()) if (!connections[at]?._handle) localPorts.delete(port)
   return connections
 }
 
