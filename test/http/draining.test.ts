@@ -2,7 +2,13 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import {
+  type AddressInfo,
+  connect,
+  createServer as createNetServer,
+  type Server as NetServer,
+  type Socket,
+} from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -10,7 +16,7 @@ import { after, afterEach, beforeEach, describe, it } from 'node:test'
 import { connect as connectTls } from 'node:tls'
 import { Problem } from '../../src/http/problems/problem.ts'
 import { type Drain, drainable } from '../../src/http/server/draining.ts'
-import { type Exclusively, isInUse } from '../../src/http/server/stop-listening.ts'
+import { type Exclusively, isInUse, stopListening } from '../../src/http/server/stop-listening.ts'
 import { freePort } from '../../src/serving/listeners.ts'
 import { localCertificates } from '../../src/tls/certificates.ts'
 import { drivenTimers, until } from '../support/timers.ts'
@@ -234,6 +240,22 @@ describe('several listeners on one port that stop at the same time', () => {
     )
     assert.deepEqual(statuses, Array(300).fill('HTTP/1.1 200'))
     await assert.rejects(once(connect(port, '127.0.0.1'), 'connect'), { code: 'ECONNREFUSED' })
+  })
+})
+
+describe('a listener among several', () => {
+  it('closes at once if other processes take client ports from which it has connected to itself', async () => {
+    const takers: NetServer[] = []
+    let accepted = 0
+    const server = createServer().on('connection', (socket) => {
+      const { remotePort } = socket
+      if (++accepted <= 2) socket.once('close', () => takers.push(createNetServer().listen(remotePort)))
+    })
+    await once(server.listen({ port: 0, host: '127.0.0.1', reusePort: true }), 'listening')
+    await stopListening(server, (run) => run())
+    assert.equal(takers.filter(({ listening }) => listening).length, 2)
+    assert.ok(accepted < 100, `accepted ${accepted} connections`)
+    for (const taker of takers) taker.close()
   })
 })
 
