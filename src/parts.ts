@@ -19,7 +19,7 @@ import { startObservation } from './observation.ts'
 import { type OperationsOptions, openOperations } from './operations/open.ts'
 import { openQueue } from './queue/open.ts'
 import { openCounters } from './rate-limits/open.ts'
-import { renderInThread, reporting } from './reports/generate/worker-thread.ts'
+import { reporting, reportThreads } from './reports/generate/worker-thread.ts'
 import { rowAccess } from './row-access.ts'
 import { pooledRandom } from './storage/ids.ts'
 import type { Stores } from './stores.ts'
@@ -83,7 +83,7 @@ export async function openParts(config: Config, definition: Definition, opening:
     ...openCode(definition, { ...opening, config, queue, now, random, factsOf, fetch, revocations }),
     kinds: reportKinds(definition),
     ...{ eventAccess, reportAccess },
-    produce: reporting(renderInThread({ databaseUrl: db.url, resultsUrl }), metrics.onReport),
+    produce: reporting(closeLater(reportThreads({ databaseUrl: db.url, resultsUrl })).produce, metrics.onReport),
     ...sending,
     webhookKeys: keys,
     ...config.reports,

@@ -1,5 +1,5 @@
 import { type Database, maxConnections, type OnCommit, type ReadOnlyDatabase } from './database.ts'
-import type { SetTimer } from './scans/scan.ts'
+import { realTimer, type SetTimer } from './scans/scan.ts'
 import type { Snapshot } from './snapshots/snapshot.ts'
 import type { SqliteOptions } from './sqlite/open.ts'
 import { sqlitePath } from './sqlite/path.ts'
@@ -29,12 +29,6 @@ export interface OpenOptions {
   onDamage?: (error: unknown, path: string) => void
   /** How far the text index of a SQLite file may lag behind; by default, 10,000 new rows and 1,000 changes. */
   unindexed?: Unindexed
-}
-
-const realTimer: SetTimer = (ms, run) => {
-  // Unreferenced, because the work that the timer limits already keeps the process alive.
-  const timer = setTimeout(run, ms).unref()
-  return () => clearTimeout(timer)
 }
 
 /** Opens a `postgres://…` URL, or a SQLite file given as a `file:` URL or a path. Throws if it cannot be opened. */

@@ -18,7 +18,7 @@ import { reportKinds } from '../mount-versions.ts'
 import { createUserParts } from '../oauth/users/users.ts'
 import { openOperations } from '../operations/open.ts'
 import { openQueue } from '../queue/open.ts'
-import { renderInThread } from '../reports/generate/worker-thread.ts'
+import { reportThreads } from '../reports/generate/worker-thread.ts'
 import { rowAccess } from '../row-access.ts'
 import { sealer } from '../storage/encryption.ts'
 import { migrate } from '../storage/migrate.ts'
@@ -113,10 +113,12 @@ type Parts = Awaited<ReturnType<typeof openTestParts>>
 function startTestWork(parts: Parts, onClose: OnClose): StartedWork {
   const { config, definition, lifecycles, folder, outbox, db, onError } = parts
   const started: StartedWork[] = []
+  const reports = reportThreads({ databaseUrl: db.url, resultsUrl: `file:${folder}` })
+  onClose(reports.close)
   const stop = startWork({
     ...parts,
     ...{ shapes: eventShapes(definition, lifecycles), sender: outbox.sender, version, jitter: () => 0.5 },
-    ...{ produce: renderInThread({ databaseUrl: db.url, resultsUrl: `file:${folder}` }), pdfFont: null },
+    ...{ produce: reports.produce, pdfFont: null },
     ...{ lanes: defaultEndpointLimits, callMs: stopMs, schedule: config.webhooks.schedule, maxWaiting: 100_000 },
     ...{ resultSeconds: monthSeconds, taskSeconds: monthSeconds, auditMonths: null },
     streams: config.streams,

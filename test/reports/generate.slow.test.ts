@@ -14,7 +14,7 @@ import { cancel, deleteTask } from '../../src/reports/cancel-and-delete.ts'
 import { formats } from '../../src/reports/formats/formats.ts'
 import { type GenerateOptions, generate } from '../../src/reports/generate/generate.ts'
 import { type TableReport, tableReport } from '../../src/reports/generate/table-report.ts'
-import { type Produce, renderInThread } from '../../src/reports/generate/worker-thread.ts'
+import { type Produce, reportThreads } from '../../src/reports/generate/worker-thread.ts'
 import type { ReportKind } from '../../src/reports/report-types.ts'
 import { createTask } from '../../src/reports/tasks.ts'
 import type { Database, Queryable } from '../../src/storage/database.ts'
@@ -560,7 +560,7 @@ forEachEngine((engine) => {
 
   describe('a report generated in its own thread', () => {
     const threaded = () =>
-      options(productsReport(), { produce: renderInThread({ databaseUrl: db.url, resultsUrl: folder }) })
+      options(productsReport(), { produce: reportThreads({ databaseUrl: db.url, resultsUrl: folder }).produce })
 
     for (const format of formats.keys()) {
       it(`is complete as ${format}`, async () => {

@@ -15,7 +15,7 @@ import { noJobs } from '../../src/jobs/served-jobs.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import type { Queue } from '../../src/queue/queue.ts'
-import { renderInThread } from '../../src/reports/generate/worker-thread.ts'
+import { reportThreads } from '../../src/reports/generate/worker-thread.ts'
 import { rowAccess } from '../../src/row-access.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
@@ -84,7 +84,7 @@ export function hooksOn(
     const made = sender({ policy, timeoutMs: 2_000, now: Date.now })
     const folder = mkdtempSync(join(tmpdir(), 'plinth-hooks-'))
     const results = folderResults(folder)
-    const produce = renderInThread({ databaseUrl: db.url, resultsUrl: `file:${folder}` })
+    const produce = reportThreads({ databaseUrl: db.url, resultsUrl: `file:${folder}` }).produce
     const stop = startWork({
       ...{ db, queue, results, produce, now, monotonic: () => performance.now(), onError, schedule, sealer: seal },
       ...{

@@ -1,34 +1,40 @@
-/** Runs in a report thread: generates the report, and posts its progress and outcome. */
+/** Runs in a report thread: generates one report at a time, and posts its progress and outcome. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { openResults } from '../../files/open.ts'
 import { ResultsUnavailable } from '../../files/store.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import { openSnapshot } from '../../storage/open.ts'
-import { renderReport } from './render.ts'
-import type { RenderMessage, RenderThreadData } from './worker-thread.ts'
+import type { TaskMessage } from '../../storage/thread-pool.ts'
+import { type OnProgress, type RenderJob, renderReport } from './render.ts'
+import type { RenderOutcome, ThreadUrls } from './worker-thread.ts'
 
 const progressEveryMs = 200
 
-const { order, databaseUrl, resultsUrl } = workerData as RenderThreadData
-const post = (message: RenderMessage) => parentPort?.postMessage(message)
+const { databaseUrl, resultsUrl } = workerData as ThreadUrls
+const post = (message: TaskMessage<RenderOutcome, number>) => parentPort?.postMessage(message)
 
-let postedMs = 0
-function onProgress(share: number): void {
-  const nowMs = performance.now()
-  if (nowMs - postedMs < progressEveryMs) return
-  postedMs = nowMs
-  post({ progress: share })
-}
-
-async function outcome(): Promise<RenderMessage> {
+async function render(order: RenderJob): Promise<RenderOutcome> {
   const snapshot = await openSnapshot(databaseUrl)
   try {
-    return { produced: await renderReport(order, { snapshot, results: await openResults(resultsUrl) }, onProgress) }
+    return {
+      produced: await renderReport(order, { snapshot, results: await openResults(resultsUrl) }, progressPoster()),
+    }
   } catch (error) {
     if (error instanceof Problem) return { problem: { code: error.code, detail: error.message } }
     return isOutage(error) ? { unavailable: textOf(error) } : { error }
   } finally {
     await snapshot.close()
+  }
+}
+
+/** Returns a function that posts the progress, but at most once in 200 ms. */
+function progressPoster(): OnProgress {
+  let postedMs = 0
+  return (progress) => {
+    const nowMs = performance.now()
+    if (nowMs - postedMs < progressEveryMs) return
+    postedMs = nowMs
+    post({ progress })
   }
 }
 
@@ -45,4 +51,4 @@ function textOf(error: unknown): string {
   return cause instanceof Error ? `${message}: ${cause.message}` : message
 }
 
-post(await outcome())
+parentPort?.on('message', async (order: RenderJob) => post({ outcome: await render(order) }))

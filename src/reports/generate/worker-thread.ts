@@ -1,7 +1,8 @@
 import { extname } from 'node:path'
-import { Worker } from 'node:worker_threads'
 import { ResultsUnavailable } from '../../files/store.ts'
 import { Problem, type ProblemCode } from '../../http/problems/problem.ts'
+import { realTimer } from '../../storage/scans/scan.ts'
+import { type ThreadPool, threadPool } from '../../storage/thread-pool.ts'
 import type { OnProgress, RenderJob, RenderResult } from './render.ts'
 
 /** Generates a report. When the signal is aborted, stops immediately and rejects with the signal's reason. */
@@ -13,9 +14,8 @@ export interface ThreadUrls {
   resultsUrl: string
 }
 
-export type RenderThreadData = ThreadUrls & { order: RenderJob }
-export type RenderMessage =
-  | { progress: number }
+/** How a report ended in its thread. */
+export type RenderOutcome =
   | { produced: RenderResult }
   | { problem: { code: ProblemCode; detail: string } }
   | { unavailable: string }
@@ -55,29 +55,24 @@ const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.
  */
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 }
 
-/**
- * Generates each report in its own thread, so that requests never wait for a report; when the thread ends, all its
- * memory is freed. After an abort, the caller must remove what the thread left in the store.
- */
-export const renderInThread =
-  (urls: ThreadUrls): Produce =>
-  (order, signal, onProgress) => {
-    signal.throwIfAborted()
-    const worker = new Worker(program, { workerData: { ...urls, order } satisfies RenderThreadData, resourceLimits })
-    const { promise, resolve, reject } = Promise.withResolvers<RenderResult>()
-    worker.on('message', (message: RenderMessage) => {
-      if ('progress' in message) onProgress(message.progress)
-      else if ('produced' in message) resolve(message.produced)
-      else if ('problem' in message) reject(new Problem(message.problem.code, message.problem.detail))
-      else if ('unavailable' in message) reject(new ResultsUnavailable(message.unavailable))
-      else reject(message.error)
-    })
-    worker.on('error', reject)
-    worker.on('exit', (code) => reject(new Error(`The report thread exited with code ${code}`)))
-    const stop = () => reject(signal.reason)
-    signal.addEventListener('abort', stop, { once: true })
-    return promise.finally(async () => {
-      signal.removeEventListener('abort', stop)
-      await worker.terminate()
-    })
+/** Threads that generate reports, so that requests never wait for a report; one report at a time in each. */
+export interface ReportThreads {
+  /** After an abort, the caller must remove what the thread left in the store. */
+  produce: Produce
+  /** Terminates all threads. */
+  close: () => Promise<void>
+}
+
+export function reportThreads(urls: ThreadUrls): ReportThreads {
+  const options = { program, workerData: urls, resourceLimits, setTimer: realTimer }
+  const pool: ThreadPool<RenderJob, RenderOutcome, number> = threadPool(options)
+  return {
+    produce: async (order, signal, onProgress) => {
+      const outcome = await pool.run(order, signal, onProgress)
+      if ('produced' in outcome) return outcome.produced
+      if ('problem' in outcome) throw new Problem(outcome.problem.code, outcome.problem.detail)
+      throw 'unavailable' in outcome ? new ResultsUnavailable(outcome.unavailable) : outcome.error
+    },
+    close: pool.close,
   }
+}

@@ -3,7 +3,8 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 import { lowerPriority } from '../low-priority.ts'
 import { indexPathOf } from '../sqlite/path.ts'
-import type { ScanRequest, ScanResult } from './scan-threads.ts'
+import type { TaskMessage } from '../thread-pool.ts'
+import type { ScanOutcome, ScanTask } from './scan-threads.ts'
 
 /** The entry point of a scan thread, which runs one statement at a time on its own read-only connection. */
 const { path } = workerData as { path: string }
@@ -29,7 +30,7 @@ function attachIndex(): void {
   }
 }
 
-function runScan({ sql, values }: ScanRequest): ScanResult {
+function runScan({ sql, values }: ScanTask): ScanOutcome {
   try {
     attachIndex()
     return { rows: db.prepare(sql).all(...(values as SQLInputValue[])) }
@@ -39,4 +40,6 @@ function runScan({ sql, values }: ScanRequest): ScanResult {
   }
 }
 
-parentPort?.on('message', (request: ScanRequest) => parentPort?.postMessage(runScan(request)))
+parentPort?.on('message', (task: ScanTask) => {
+  parentPort?.postMessage({ outcome: runScan(task) } satisfies TaskMessage<ScanOutcome>)
+})

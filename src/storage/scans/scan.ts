@@ -26,3 +26,9 @@ export const scanLimitMs = 5_000
 
 /** Calls `run` after `ms` milliseconds; returns a function that cancels the timer. */
 export type SetTimer = (ms: number, run: () => void) => () => void
+
+export const realTimer: SetTimer = (ms, run) => {
+  // Unreferenced, because the work that the timer limits already keeps the process alive.
+  const timer = setTimeout(run, ms).unref()
+  return () => clearTimeout(timer)
+}

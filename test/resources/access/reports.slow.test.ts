@@ -12,7 +12,7 @@ import { addUser } from '../../../src/oauth/users/accounts.ts'
 import { Day, Decimal, plinth, Type } from '../../../src/plinth.ts'
 import type { Queue } from '../../../src/queue/queue.ts'
 import { generate } from '../../../src/reports/generate/generate.ts'
-import { type Produce, renderInThread } from '../../../src/reports/generate/worker-thread.ts'
+import { type Produce, reportThreads } from '../../../src/reports/generate/worker-thread.ts'
 import { rowAccess } from '../../../src/row-access.ts'
 import { sealer } from '../../../src/storage/encryption.ts'
 import type { Task } from '../../../src/storage/tables/tables.ts'
@@ -58,7 +58,7 @@ function reportsOn(engine: EngineUnderTest, of: Definition) {
     return runWith(produce, taskId, onError)
   }
   const runInThread = (taskId: string) =>
-    runWith(renderInThread({ databaseUrl: service.db.url, resultsUrl: `file:${folder}` }), taskId)
+    runWith(reportThreads({ databaseUrl: service.db.url, resultsUrl: `file:${folder}` }).produce, taskId)
   const download = async (bearer: string, taskId: string): Promise<Buffer> => {
     const response = await service.send({ url: `/api/reports/${taskId}/download`, token: bearer })
     assert.equal(response.statusCode, 200, response.body)

@@ -9,7 +9,7 @@ import { type TObject, Type } from 'typebox'
 import { service as defined } from '../../../src/definition/service.ts'
 import { folderResults } from '../../../src/files/folder.ts'
 import { Line } from '../../../src/http/text-rules.ts'
-import { renderInThread } from '../../../src/reports/generate/worker-thread.ts'
+import { reportThreads } from '../../../src/reports/generate/worker-thread.ts'
 import { collection } from '../../../src/resources/collection.ts'
 import { Decimal } from '../../../src/resources/decimal-fields.ts'
 import { Ref } from '../../../src/resources/relations/ref.ts'
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
     })
 
     it('are identical in CSV when sorted by a reference, whether rendered in a worker thread or in the main thread', async () => {
-      const produce = renderInThread({ databaseUrl: service.db.url, resultsUrl: pathToFileURL(folder).href })
+      const produce = reportThreads({ databaseUrl: service.db.url, resultsUrl: pathToFileURL(folder).href }).produce
       const parameters = { fields: ['id', 'customerId', 'reference'], sort: ['-customerId'] }
       const made = await reportFile(at, 'invoices', parameters, { format: 'csv', produce })
       const here = await reportFile(at, 'invoices', parameters, {

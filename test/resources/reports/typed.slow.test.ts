@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { folderResults } from '../../../src/files/folder.ts'
-import { renderInThread } from '../../../src/reports/generate/worker-thread.ts'
+import { reportThreads } from '../../../src/reports/generate/worker-thread.ts'
 import { appOn } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 import { attempt, reportFile } from '../../support/report-files.ts'
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       const folder = mkdtempSync(join(tmpdir(), 'plinth-typed-'))
       try {
         const response = await request('revenue', all, 'ndjson')
-        const produce = renderInThread({ databaseUrl: service.db.url, resultsUrl: `file:${folder}` })
+        const produce = reportThreads({ databaseUrl: service.db.url, resultsUrl: `file:${folder}` }).produce
         const results = folderResults(folder)
         const { task } = await attempt({ ...at, service: { ...service, results } }, response.json().taskId, { produce })
         assert.deepEqual([task.status, task.rowCount], ['completed', 4])
