@@ -1,5 +1,6 @@
 import type { Measurement } from './bench.ts'
 import { measure, rows } from './requests.ts'
+import { type Measured, medianOf } from './results.ts'
 import { startService } from './service.ts'
 
 const threads = 2
@@ -28,7 +29,21 @@ export const threadRows: Measurement[] = rows
         const floor = measured[row.name] as number
         const result = await measure(both, { ...row, name, title, floor, referenceStatus: row.status }, 'one thread')
         await Promise.all([one.stop(), several.stop()])
+        bench.say(
+          `  ${highestRatio(result).toFixed(2)} at most: if all CPU time of two cores went to these requests and wrk`,
+        )
         return result
       },
     }
   })
+
+/**
+ * Returns the ratio that two threads would reach if they and wrk together used two cores fully, and needed no more CPU time
+ * per request than one thread and wrk.
+ */
+function highestRatio(row: Measured): number {
+  const [perSecond, serverUs, loadShare] = (['perSecond', 'serverUs', 'loadShare'] as const).map((figure) =>
+    medianOf(row, 'reference', figure),
+  ) as [number, number, number]
+  return (threads * 1e6) / (serverUs + (loadShare * 1e6) / perSecond) / perSecond
+}

@@ -13,6 +13,8 @@ import type { Sandbox } from './sandbox.ts'
 interface Printed {
   responses: number
   us: number
+  /** The CPU time of wrk. */
+  cpuUs: number
   refused: number
   failed: number
   p50Us: number
@@ -29,7 +31,7 @@ export async function runWrk(sandbox: Sandbox, order: LoadOrder, expected: numbe
   writeFileSync(file, order.requests.map((request) => `${request}\0`).join(''))
   const warm = await send(sandbox, order, file, Math.max(1, Math.round(order.warmSeconds)))
   const before = cpuMsOf(order.serverPid)
-  const { responses, us, refused, failed, p50Us, p99Us } = await send(sandbox, order, file, order.seconds)
+  const { responses, us, cpuUs, refused, failed, p50Us, p99Us } = await send(sandbox, order, file, order.seconds)
   const serverMs = cpuMsOf(order.serverPid) - before
   if (refused + failed > 0)
     throw new Error(`${refused} of ${responses} responses were errors, and ${failed} requests failed`)
@@ -40,8 +42,7 @@ export async function runWrk(sandbox: Sandbox, order: LoadOrder, expected: numbe
       perSecond: (responses * 1e6) / us,
     },
     ...{ p50Ms: p50Us / 1_000, p99Ms: p99Us / 1_000, serverUs: (serverMs * 1_000) / responses },
-    // wrk does not report its CPU time.
-    ...{ serverShare: (serverMs * 1_000) / us, loadShare: Number.NaN, othersShare: 0, othersLoadShare: 0 },
+    ...{ serverShare: (serverMs * 1_000) / us, loadShare: cpuUs / us, othersShare: 0, othersLoadShare: 0 },
   }
 }
 
