@@ -54,15 +54,17 @@ function runThreadsFromBuild(): void {
  */
 export async function describeFiles(files: readonly string[], hasBuild: boolean): Promise<void> {
   if (hasBuild) runThreadsFromBuild()
-  // Import the service before the first suite enables the hook.
-  await import('../test/support/app.ts')
+  // The service is imported before the first suite enables the hook, and after the runner, which it imports too.
   const { runner, hooks } = await runnerWithHook()
+  await import('../test/support/app.ts')
   let pending = files.length
   for (const file of files) {
     runner.describe(file, async () => {
       await import(pathToFileURL(file).href)
       pending -= 1
-      if (pending === 0) for (const hook of hooks) hook.disable()
+      if (pending > 0) return
+      if (hooks.length === 0) throw new Error('The hook of the test runner was not found, so it cannot be disabled')
+      for (const hook of hooks) hook.disable()
     })
   }
 }
