@@ -66,7 +66,8 @@ async function bareLoop({ sandbox, pin }: Bench, port: number, count: number) {
   child.stdin?.end(JSON.stringify({ connections, count, calls: sampleCalls(port, endpoints) }))
   const output = await text(child.stdout as NodeJS.ReadableStream)
   clearInterval(sampling)
-  return { ...(JSON.parse(output) as { perSecond: number }), ...meter.read(count) }
+  const { serverShare, othersShare } = meter.read(count)
+  return { ...(JSON.parse(output) as { perSecond: number; serverUs: number }), serverShare, othersShare }
 }
 
 /** Fills a database, starts a service on it, and waits until every outcome is recorded. */
