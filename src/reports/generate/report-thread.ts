@@ -11,14 +11,14 @@ import type { RenderOutcome, ThreadUrls } from './worker-thread.ts'
 const progressEveryMs = 200
 
 const { databaseUrl, resultsUrl } = workerData as ThreadUrls
+// The store keeps connections open for later reports.
+const results = await openResults(resultsUrl)
 const post = (message: TaskMessage<RenderOutcome, number>) => parentPort?.postMessage(message)
 
 async function render(order: RenderJob): Promise<RenderOutcome> {
   const snapshot = await openSnapshot(databaseUrl)
   try {
-    return {
-      produced: await renderReport(order, { snapshot, results: await openResults(resultsUrl) }, progressPoster()),
-    }
+    return { produced: await renderReport(order, { snapshot, results }, progressPoster()) }
   } catch (error) {
     if (error instanceof Problem) return { problem: { code: error.code, detail: error.message } }
     return isOutage(error) ? { unavailable: textOf(error) } : { error }
