@@ -72,7 +72,9 @@ export function threadPool<Task, Outcome, Progress = never>(
       thread.cancelTermination()
       thread.worker.ref()
       const outcome = await outcomeOf<Task, Outcome, Progress>(thread.worker, task, signal, onProgress)
-      release(thread)
+      // A signal that was aborted at the same time may have terminated the thread.
+      if (signal.aborted) void thread.worker.terminate()
+      else release(thread)
       return outcome
     },
     close: async () => {
