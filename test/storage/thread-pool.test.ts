@@ -74,9 +74,11 @@ describe('threadPool', () => {
   })
 
   it('starts no thread if the signal is already aborted', async () => {
-    const { run, timers } = open()
+    const first = await open().run('respond')
+    const { run } = open()
     await assert.rejects(run('respond', AbortSignal.abort(new Error('cancelled'))), /^Error: cancelled$/)
-    assert.deepEqual(timers.pending(), [])
+    // The ids of threads are consecutive.
+    assert.equal(await run('respond'), first + 1)
   })
 
   it('rejects with the error of a thread that fails, and runs the next task in a new thread', async () => {
