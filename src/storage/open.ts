@@ -1,9 +1,9 @@
 import { type Database, maxConnections, type OnCommit, type ReadOnlyDatabase } from './database.ts'
-import { realTimer, type SetTimer } from './scans/scan.ts'
 import type { Snapshot } from './snapshots/snapshot.ts'
 import type { SqliteOptions } from './sqlite/open.ts'
 import { sqlitePath } from './sqlite/path.ts'
 import type { Unindexed } from './text-index/builder.ts'
+import { realTimer, type SetTimer } from './timer.ts'
 
 export interface OpenOptions {
   /** PostgreSQL only: the maximum number of connections for requests and jobs; default 10. */

@@ -1,5 +1,5 @@
 import { type ResourceLimits, Worker } from 'node:worker_threads'
-import type { SetTimer } from './scans/scan.ts'
+import type { SetTimer } from './timer.ts'
 
 /** A message from a thread: any number of progress reports, then the outcome of its task. */
 export type TaskMessage<Outcome, Progress = never> = { progress: Progress } | { outcome: Outcome }

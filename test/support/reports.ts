@@ -1,6 +1,6 @@
 import type { ResultStore } from '../../src/files/store.ts'
 import { renderReport } from '../../src/reports/generate/render.ts'
-import type { Produce } from '../../src/reports/generate/worker-thread.ts'
+import type { Produce } from '../../src/reports/generate/report-threads.ts'
 import type { ReportKind } from '../../src/reports/report-types.ts'
 import { openSnapshot } from '../../src/storage/open.ts'
 import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'

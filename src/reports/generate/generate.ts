@@ -15,7 +15,7 @@ import {
 } from '../task-states.ts'
 import { type OrderOptions, renderJob } from './order.ts'
 import type { RenderJob } from './render.ts'
-import type { Produce } from './worker-thread.ts'
+import type { Produce } from './report-threads.ts'
 
 export interface GenerateOptions extends Transitions, OrderOptions {
   results: ResultStore

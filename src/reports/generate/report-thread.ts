@@ -6,7 +6,7 @@ import { Problem } from '../../http/problems/problem.ts'
 import { openSnapshot } from '../../storage/open.ts'
 import type { TaskMessage } from '../../storage/thread-pool.ts'
 import { type OnProgress, type RenderJob, renderReport } from './render.ts'
-import type { RenderOutcome, ThreadUrls } from './worker-thread.ts'
+import type { RenderOutcome, ThreadUrls } from './report-threads.ts'
 
 const progressEveryMs = 200
 

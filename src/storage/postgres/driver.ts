@@ -11,10 +11,10 @@ import {
   type ReadOnlyDatabase,
 } from '../database.ts'
 import { insertEntry, type NewChange, newTag, rowLog } from '../row-changes/row-log.ts'
-import type { SetTimer } from '../scans/scan.ts'
 import { scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
 import type { TextIndex } from '../text-index/text-index.ts'
+import type { SetTimer } from '../timer.ts'
 import { cancellableRunner } from './cancellable-runner.ts'
 import { postgres } from './engine.ts'
 import { bestEffortTimeouts, defaultTimeouts, openPool } from './pool.ts'

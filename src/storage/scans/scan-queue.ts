@@ -1,4 +1,5 @@
-import { ScanRefused, type ScanRequester, type SetTimer } from './scan.ts'
+import type { SetTimer } from '../timer.ts'
+import { ScanRefused, type ScanRequester } from './scan.ts'
 import { scanTurns } from './scan-turns.ts'
 
 export interface ScanQueueOptions {

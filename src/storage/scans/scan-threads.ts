@@ -1,6 +1,6 @@
 import { extname } from 'node:path'
 import { type ThreadPool, threadPool } from '../thread-pool.ts'
-import type { SetTimer } from './scan.ts'
+import type { SetTimer } from '../timer.ts'
 
 /** A statement for a scan thread. */
 export interface ScanTask {

@@ -23,12 +23,3 @@ export class ScanRefused extends Error {
 
 /** Maximum time a scan may wait and run, in ms. */
 export const scanLimitMs = 5_000
-
-/** Calls `run` after `ms` milliseconds; returns a function that cancels the timer. */
-export type SetTimer = (ms: number, run: () => void) => () => void
-
-export const realTimer: SetTimer = (ms, run) => {
-  // Unreferenced, because the work that the timer limits already keeps the process alive.
-  const timer = setTimeout(run, ms).unref()
-  return () => clearTimeout(timer)
-}

@@ -1,5 +1,6 @@
 import { CamelCasePlugin, type CompiledQuery, type QueryResult, type UnknownRow } from 'kysely'
-import { type Scan, type SetTimer, scanLimitMs } from './scan.ts'
+import type { SetTimer } from '../timer.ts'
+import { type Scan, scanLimitMs } from './scan.ts'
 import { scanQueue } from './scan-queue.ts'
 
 export interface Scanner {

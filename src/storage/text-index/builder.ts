@@ -2,7 +2,7 @@ import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
-import type { SetTimer } from '../scans/scan.ts'
+import type { SetTimer } from '../timer.ts'
 import type { Searched } from './text-index.ts'
 
 export interface SqliteTextIndexOptions extends Pick<Database, 'read' | 'write' | 'scan'> {

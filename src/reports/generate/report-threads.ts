@@ -1,8 +1,8 @@
 import { extname } from 'node:path'
 import { ResultsUnavailable } from '../../files/store.ts'
 import { Problem, type ProblemCode } from '../../http/problems/problem.ts'
-import { realTimer } from '../../storage/scans/scan.ts'
 import { type ThreadPool, threadPool } from '../../storage/thread-pool.ts'
+import { realTimer } from '../../storage/timer.ts'
 import type { OnProgress, RenderJob, RenderResult } from './render.ts'
 
 /** Generates a report. When the signal is aborted, stops immediately and rejects with the signal's reason. */
