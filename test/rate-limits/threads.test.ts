@@ -57,6 +57,30 @@ describe('limits shared by several threads', () => {
     assert.equal(cellsIn(memory, isOver)('another key').load(), 5n)
   })
 
+  // A thread looks for the key in up to 32 cells, then reads the key of the cell that it takes once more.
+  for (const [title, previousKey, value, keysRead] of [
+    ['an unused cell', 0n, 0n, 2],
+    ['the cell of an expired key', 7n, 9n, 33],
+  ] as const) {
+    it(`keep the count of a thread that takes ${title} while another thread takes it`, (t) => {
+      const memory = cellMemory()
+      new BigUint64Array(memory, 0, 65_536).fill(previousKey)
+      new BigUint64Array(memory, 65_536 * 8).fill(value)
+      const cell = () => cellsIn(memory, (found) => found === 9n)('the key')
+      const { load } = Atomics
+      let left: number = keysRead
+      t.mock.method(Atomics, 'load', (array: BigUint64Array, at: number) => {
+        const found = load(array, at)
+        if (array.byteOffset === 0 && --left === 0) assert.ok(cell().swap(0n, 5n))
+        return found
+      })
+      const late = cell()
+      t.mock.restoreAll()
+      assert.ok(left < 0)
+      assert.equal(late.load(), 5n)
+    })
+  }
+
   it('are counted per thread for keys that get no shared cell', () => {
     const memory = cellMemory()
     const cellOf = cellsIn(memory, () => false)

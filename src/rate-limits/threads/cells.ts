@@ -21,15 +21,20 @@ export const cellMemory = (): SharedArrayBuffer => new SharedArrayBuffer(cellCou
 export function cellsIn(memory: SharedArrayBuffer, isOver: (value: bigint) => boolean): (key: string) => Cell {
   const keys = new BigUint64Array(memory, 0, cellCount)
   const values = new BigUint64Array(memory, keys.byteLength, cellCount)
+  /** Resets an expired value; returns false if it has not expired, or if another thread has just changed it. */
+  const reset = (at: number): boolean => {
+    const value = Atomics.load(values, at)
+    return isOver(value) && Atomics.compareExchange(values, at, value, 0n) === value
+  }
   const place = (id: bigint): number | undefined => {
     for (;;) {
       const at = positionOf(id, keys, (position) => isOver(Atomics.load(values, position)))
       if (at === undefined) return undefined
       const found = Atomics.load(keys, at)
       if (found === id) return at
-      // Reset the value before the key. A thread that still counts for the previous key then fails to replace the
-      // value.
-      Atomics.store(values, at, 0n)
+      // The value is reset before the key, so that a thread that still counts for the previous key fails to replace it.
+      // A cell without a key already has the value 0; resetting it could undo the count of a thread that took it first.
+      if (found !== 0n && !reset(at)) continue
       if (Atomics.compareExchange(keys, at, found, id) === found) return at
     }
   }
